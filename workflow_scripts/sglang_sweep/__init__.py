@@ -1,0 +1,1 @@
+"""The library behind the workflow: plain functions and dataclasses, no Snakemake and no SGLang imports."""
