@@ -1,0 +1,58 @@
+"""Load client: runs SGLang's own ``sglang.benchmark.serving`` several times in one process.
+
+Started by the measuring job with the interpreter of the campaign's first stack, the same for every variant.
+Each line on standard input is a JSON request ``{"args": [...]}`` (the command line of
+``python -m sglang.benchmark.serving``) or ``{"tokenize": [...], "model": path}``; each is answered by one JSON
+line on the descriptor given as the first argument. Importing SGLang once saves its import time for every
+window; the arguments, the parser and the measuring code are SGLang's own.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import sys
+import traceback
+
+
+def main() -> None:
+    answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+    module = next(name for name in ("sglang.benchmark.serving", "sglang.bench_serving") if _importable(name))
+    answers.write(json.dumps({"ready": module}) + "\n")
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = _tokenize(request) if "tokenize" in request else _run(module, request["args"])
+        except BaseException as error:  # SystemExit too: the answer must come, whatever happened
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+
+
+def _importable(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return False
+    return True
+
+
+def _run(module: str, arguments: list[str]) -> dict[str, object]:
+    sys.argv = [module, *arguments]
+    entry = getattr(importlib.import_module(module), "cli_main", None)
+    if entry:
+        entry()
+    else:
+        runpy.run_module(module, run_name="__main__")
+    return {"ok": True}
+
+
+def _tokenize(request: dict[str, object]) -> dict[str, object]:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(request["model"])
+    return {"tokens": [len(tokenizer.encode(text)) for text in request["tokenize"]]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""A campaign as declared: its variants with every inherited setting resolved, its workloads and design."""
+
+import copy
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep import yaml_files
+from sglang_sweep.errors import UserError, UserErrors
+
+PRIME = "-prime"
+"""Suffix of the second baseline launch of a block, the A' arm: same key, another folder."""
+
+LATENCY_METRICS = re.compile(r"_ms$")
+"""Metrics of which less is better."""
+
+Flags = dict[str, Any]
+Environment = dict[str, str]
+ModelSpec = str | dict[str, str]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What was declared to differ from the parent, as written in the campaign."""
+
+    flags: Flags = field(default_factory=dict)
+    env: dict[str, str | None] = field(default_factory=dict)
+    stack: str | None = None
+    model: ModelSpec | None = None
+    patch: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Only what was declared, for reports."""
+        return {name: value for name, value in vars(self).items() if value not in (None, {})}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The baseline plus a declared change, with what it inherits resolved."""
+
+    name: str
+    parent: str | None
+    hypothesis: str
+    change: Change
+    flags: Flags
+    env: Environment
+    stack: str
+    model: ModelSpec
+    proof: tuple[str, ...] = ()
+    tolerance: str | None = None
+    declares: tuple[str, ...] = ()
+    profile: bool = False
+    speculation: str | None = None
+
+    @property
+    def planned_only(self) -> bool:
+        """A source patch is needed and no stack that carries it was named."""
+        return self.change.patch is not None and self.change.stack is None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is asked of a launch. Lengths are in tokens, rates in requests per second, objectives in ms."""
+
+    name: str
+    dataset: str
+    concurrency: int
+    seed: int = 1
+    prompts: int | None = None
+    request_rate: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    groups: int | None = None
+    prompts_per_group: int | None = None
+    prefix_tokens: int | None = None
+    path: str | None = None
+    slo: dict[str, float] = field(default_factory=dict)
+    bench_flags: Flags = field(default_factory=dict)
+
+    @property
+    def requests(self) -> int:
+        """Requests in one window."""
+        if self.dataset == "generated-shared-prefix":
+            return (self.groups or 1) * (self.prompts_per_group or 1)
+        return self.prompts or 1
+
+
+@dataclass(frozen=True)
+class Design:
+    """How launches are arranged and what counts as an effect; relative effects, so 0.02 is 2 %."""
+
+    primary_workload: str
+    primary_metric: str
+    mode: str = "fixed"
+    blocks: int = 6
+    max_blocks: int = 10
+    windows: int = 3
+    seed: int = 1
+    smallest_effect: float = 0.02
+    alpha: float = 0.05
+    aa_alpha: float = 0.01
+    contemporary_hours: float = 24.0
+
+    @property
+    def planned_blocks(self) -> int:
+        """The most blocks that may be launched."""
+        return self.max_blocks if self.mode == "adaptive" else self.blocks
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One question on one host."""
+
+    name: str
+    file: Path
+    question: str
+    baseline: Variant
+    variants: tuple[Variant, ...]
+    workloads: tuple[Workload, ...]
+    design: Design
+    communication: dict[str, Any] | None = None
+    profile: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        """Baseline first."""
+        return (self.baseline, *self.variants)
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name; the A' arm is the baseline."""
+        name = name.removesuffix(PRIME)
+        return next(variant for variant in self.all_variants if variant.name == name)
+
+    @property
+    def stacks(self) -> list[str]:
+        """Names of all stacks that something runs in, the baseline's first."""
+        return list(dict.fromkeys(v.stack for v in self.all_variants if not v.planned_only))
+
+
+def load_campaign(name: str, folder: Path = Path("config/campaigns")) -> Campaign:
+    """Reads and checks ``<folder>/<name>.yaml``. Raises UserError(s) naming file, key, reason and remedy."""
+    file = folder / f"{name}.yaml"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+        raise UserError(f"{name!r} is not a campaign name", file=file, remedy="lower-case letters, digits, dashes")
+    if not file.exists():
+        known = sorted(path.stem for path in folder.glob("*.yaml"))
+        raise UserError("there is no such campaign", file=file, remedy=f"known campaigns: {', '.join(known)}")
+    raw = _with_extends(file)
+    yaml_files.check(raw, "campaign", file)
+    problems = list(_semantic_problems(raw, file))
+    if problems:
+        raise UserErrors(problems)
+    return _build(name, file, raw)
+
+
+def _with_extends(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if file in seen:
+        raise UserError("extends itself", file=file, key="extends", remedy="break the circle")
+    raw = yaml_files.read_yaml(file)
+    if not isinstance(raw, dict):
+        raise UserError("a campaign is a mapping of keys", file=file, remedy="see config/README.md")
+    base_name = raw.pop("extends", None)
+    if base_name is None:
+        return raw
+    base_file = file.parent / f"{base_name}.yaml"
+    if not base_file.exists():
+        raise UserError(f"no campaign {base_name!r} to extend", file=file, key="extends")
+    merged: dict[str, Any] = _merge(_with_extends(base_file, (*seen, file)), raw)
+    return merged
+
+
+def _merge(base: Any, over: Any) -> Any:
+    """Mappings merge by key, lists of named items by name; ``{name: x, drop: true}`` removes one."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        merged = copy.deepcopy(base)
+        for key, value in over.items():
+            merged[key] = _merge(base[key], value) if key in base else value
+        return merged
+    if _named(base) and _named(over):
+        items = {item["name"]: item for item in base}
+        for item in over:
+            if item.get("drop"):
+                items.pop(item["name"], None)
+            else:
+                items[item["name"]] = _merge(items.get(item["name"], {}), item)
+        return list(items.values())
+    return over
+
+
+def _named(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value)
+
+
+def _semantic_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
+    """What a JSON Schema cannot say."""
+    baseline = raw["baseline"]["name"]
+    seen: dict[str, str] = {baseline.casefold(): "baseline.name"}
+    for index, variant in enumerate(raw.get("variants", [])):
+        key, name = f"variants[{index}].name", variant["name"]
+        if name.casefold() in seen:
+            yield UserError(f"{name!r} is also the name at {seen[name.casefold()]}", file=file, key=key, remedy="rename one")
+        elif name.endswith(PRIME):
+            yield UserError(f"names ending in {PRIME!r} belong to the A' arm", file=file, key=key, remedy="rename it")
+        parent = variant.get("parent", baseline)
+        if parent.casefold() not in seen:
+            yield UserError(
+                f"unknown parent {parent!r}",
+                file=file,
+                key=f"variants[{index}].parent",
+                remedy=f"name the baseline or a variant above this one: {', '.join([baseline, *list(seen)[1:]])}",
+            )
+        seen.setdefault(name.casefold(), key)
+    workloads = [workload["name"] for workload in raw["workloads"]]
+    for index, workload in enumerate(raw["workloads"]):
+        if workloads.index(workload["name"]) != index:
+            yield UserError(f"{workload['name']!r} stands twice", file=file, key=f"workloads[{index}].name")
+        yield from _workload_problems(workload, file, f"workloads[{index}]")
+    primary = raw["design"]["primary"]
+    chosen = next((w for w in raw["workloads"] if w["name"] == primary["workload"]), None)
+    if chosen is None:
+        yield UserError(
+            f"no workload is called {primary['workload']!r}",
+            file=file,
+            key="design.primary.workload",
+            remedy=f"one of {', '.join(workloads)}",
+        )
+    elif primary["metric"] == "goodput" and not chosen.get("slo"):
+        yield UserError(
+            "goodput needs service-level objectives", file=file, key="design.primary.metric",
+            remedy=f"give the workload {chosen['name']!r} an slo",
+        )  # fmt: skip
+    yield from _forbidden_problems(raw, file)
+
+
+_NEEDS = {
+    "random-ids": ("prompts", "input_tokens", "output_tokens"),
+    "generated-shared-prefix": ("groups", "prompts_per_group", "prefix_tokens", "input_tokens", "output_tokens"),
+    "custom": ("path", "prompts"),
+}
+
+
+def _workload_problems(workload: dict[str, Any], file: Path, key: str) -> Iterable[UserError]:
+    needs = _NEEDS[workload["dataset"]]
+    for missing in (name for name in needs if name not in workload):
+        yield UserError(f"{workload['dataset']} needs {missing!r}", file=file, key=key, remedy=f"needed: {', '.join(needs)}")
+    if workload["dataset"] == "custom" and "path" in workload and not Path(workload["path"]).exists():
+        yield UserError(f"no such file {workload['path']!r}", file=file, key=f"{key}.path")
+
+
+def _forbidden_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
+    forbidden = raw.get("forbidden", {})
+    reason = forbidden.get("reason", "it is listed under forbidden")
+    for key, item in [("baseline", raw["baseline"])] + [
+        (f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))
+    ]:
+        for kind in ("flags", "env"):
+            for name in set(item.get(kind) or {}) & set(forbidden.get(kind, [])):
+                yield UserError(f"{name} must not run here: {reason}", file=file, key=f"{key}.{kind}", remedy="remove it")
+
+
+def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
+    base = raw["baseline"]
+    baseline = Variant(
+        name=base["name"],
+        parent=None,
+        hypothesis=base.get("hypothesis", "what is served today"),
+        change=Change(),
+        flags={k: v for k, v in base["flags"].items() if v is not None},
+        env={k: v for k, v in base["env"].items() if v is not None},
+        stack=raw["stack"],
+        model=raw["model"],
+        profile=base["profile"],
+    )
+    variants: dict[str, Variant] = {baseline.name: baseline}
+    for item in raw.get("variants", []):
+        parent = variants[item.get("parent", baseline.name)]
+        change = Change(**item["change"])
+        variants[item["name"]] = Variant(
+            name=item["name"],
+            parent=parent.name,
+            hypothesis=" ".join(item["hypothesis"].split()),
+            change=change,
+            flags=_overlaid(parent.flags, change.flags),
+            env=_overlaid(parent.env, change.env),
+            stack=change.stack or parent.stack,
+            model=change.model or parent.model,
+            proof=tuple(item.get("proof", ())),
+            tolerance=item.get("tolerance"),
+            declares=tuple(item.get("declares", ())),
+            profile=item["profile"],
+            speculation=item.get("speculation"),
+        )
+    design = dict(raw["design"])
+    primary = design.pop("primary")
+    return Campaign(
+        name=name,
+        file=file,
+        question=" ".join(raw["question"].split()),
+        baseline=baseline,
+        variants=tuple(list(variants.values())[1:]),
+        workloads=tuple(Workload(**workload) for workload in raw["workloads"]),
+        design=Design(primary_workload=primary["workload"], primary_metric=primary["metric"], **design),
+        communication=raw.get("communication"),
+        profile=raw.get("profile") or {"steps": 4, "size_limit_mb": 512, "timeout_s": 180, "nccl_log": False},
+    )
+
+
+def _overlaid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """``over`` wins; ``null`` removes."""
+    return {key: value for key, value in {**base, **over}.items() if value is not None}

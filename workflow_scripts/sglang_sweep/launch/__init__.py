@@ -1,0 +1,1 @@
+"""Owning one server, from spawn to proven-gone."""

@@ -1,0 +1,237 @@
+"""Windows: timed passes of a workload through SGLang's own load client."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep import record
+from sglang_sweep.campaign import Workload
+from sglang_sweep.flags import command_line
+from sglang_sweep.launch import ownership
+
+CLIENT = Path(__file__).parents[2] / "bench_client.py"
+
+WARMUP_SEED_OFFSET = 100_000
+"""Warm-up prompts must not be the measured ones, or the prefix cache would be warmed with them."""
+
+METRICS = (
+    "output_throughput", "request_throughput", "total_throughput",
+    "mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms",
+    "mean_tpot_ms", "median_tpot_ms", "p99_tpot_ms", "mean_itl_ms", "p99_itl_ms",
+    "mean_e2e_latency_ms", "p99_e2e_latency_ms",
+    "accept_length", "completed", "total_input_tokens", "total_output_tokens", "total_output_tokens_retokenized",
+)  # fmt: skip
+"""Copied from the benchmark's JSON line; throughputs in tokens (or requests) per second, latencies in ms."""
+
+
+class ClientFailed(Exception):
+    """The load client gave an error or died."""
+
+
+class ClientHung(Exception):
+    """The load client did not finish a window in time."""
+
+
+def benchmark_arguments(
+    workload: Workload, *, url: str, model: str, seed: int, output: Path, requests: int | None = None
+) -> list[str]:
+    """The command line of ``python -m sglang.benchmark.serving`` for one pass.
+
+    ``requests`` shortens the pass (warm-up); ``output`` receives one JSON line.
+    """
+    flags: dict[str, Any] = {
+        "backend": "sglang",
+        "base-url": url,
+        "model": model,
+        "tokenizer": model,
+        "max-concurrency": workload.concurrency,
+        "seed": seed,
+        "warmup-requests": 0,
+        "output-details": True,
+        "disable-tqdm": True,
+        "output-file": str(output),
+    }
+    if workload.request_rate is not None:
+        flags["request-rate"] = workload.request_rate
+    if workload.dataset == "generated-shared-prefix":
+        groups = workload.groups or 1
+        per_group = -(-requests // groups) if requests else workload.prompts_per_group
+        flags |= {
+            "dataset-name": "generated-shared-prefix",
+            "gsp-num-groups": groups,
+            "gsp-prompts-per-group": per_group,
+            "gsp-system-prompt-len": workload.prefix_tokens,
+            "gsp-question-len": workload.input_tokens,
+            "gsp-output-len": workload.output_tokens,
+            "num-prompts": groups * (per_group or 1),
+        }
+    elif workload.dataset == "random-ids":
+        flags |= {
+            "dataset-name": "random-ids",
+            "random-input-len": workload.input_tokens,
+            "random-output-len": workload.output_tokens,
+            "random-range-ratio": 1.0,
+            "num-prompts": requests or workload.prompts,
+        }
+    else:
+        flags |= {
+            "dataset-name": "custom",
+            "dataset-path": workload.path,
+            "num-prompts": requests or workload.prompts,
+        }
+        if workload.output_tokens:
+            flags["sharegpt-output-len"] = workload.output_tokens
+    return command_line(flags | workload.bench_flags)
+
+
+def goodput(details: dict[str, Any], slo: dict[str, float]) -> float | None:
+    """Requests per second that met every objective of ``slo`` (milliseconds); None without objectives.
+
+    TPOT of a request is its mean time between tokens after the first, end-to-end time TTFT plus all gaps.
+    """
+    if not slo:
+        return None
+    met = 0
+    for ttft, gaps, tokens, error in zip(
+        details["ttfts"], details["itls"], details["output_lens"], details["errors"], strict=True
+    ):
+        end_to_end = (ttft + sum(gaps)) * 1000
+        tpot = (end_to_end - ttft * 1000) / max(1, tokens - 1)
+        measured = {"ttft_ms": ttft * 1000, "tpot_ms": tpot, "e2e_ms": end_to_end}
+        met += not error and all(measured[name] <= limit for name, limit in slo.items())
+    return met / float(details["duration"])
+
+
+@dataclass
+class Client:
+    """The load client process; one for a whole launch. ``log`` receives what it prints."""
+
+    python: Path
+    log: Path
+    environment: dict[str, str]
+    processors: set[int]
+    process: subprocess.Popen[str] | None = None
+    _answers: int = -1
+    _buffer: bytes = b""
+
+    def start(self) -> None:
+        """Starts importing SGLang while the server starts; ``wait_ready`` before the first request."""
+        read_end, write_end = os.pipe()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [str(self.python), str(CLIENT), str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self.environment, ownership.MARK: ownership.owner_mark()},
+                pass_fds=[write_end],
+                start_new_session=True,
+                text=True,
+                preexec_fn=lambda: ownership.die_with_parent(signal.SIGKILL),
+            )
+        os.close(write_end)
+        self._answers = read_end
+
+    def wait_ready(self, timeout_s: float) -> str:
+        """The benchmark module in use. Raises ClientFailed or ClientHung."""
+        return str(self._answer(timeout_s)["ready"])
+
+    def run(self, arguments: list[str], timeout_s: float) -> None:
+        """One pass. Raises ClientFailed or ClientHung."""
+        self._send({"args": arguments})
+        answer = self._answer(timeout_s)
+        if "error" in answer:
+            raise ClientFailed(answer["error"])
+
+    def count_tokens(self, model: str, texts: list[str], timeout_s: float) -> list[int]:
+        """Tokens of each text by the model's own tokenizer, special tokens included."""
+        self._send({"tokenize": texts, "model": model})
+        answer = self._answer(timeout_s)
+        if "error" in answer:
+            raise ClientFailed(answer["error"])
+        return [int(count) for count in answer["tokens"]]
+
+    def _send(self, request: dict[str, Any]) -> None:
+        assert self.process and self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise ClientFailed("the load client has died") from None
+
+    def _answer(self, timeout_s: float) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ClientHung(f"no answer from the load client within {timeout_s:.0f} s")
+            if select.select([self._answers], [], [], min(left, 1.0))[0]:
+                piece = os.read(self._answers, 65536)
+                if not piece:
+                    raise ClientFailed(f"the load client died, see {self.log.name}")
+                self._buffer += piece
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def stop(self) -> None:
+        """KILL to the client's session."""
+        if self.process:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait(10)
+        if self._answers >= 0:
+            os.close(self._answers)
+            self._answers = -1
+
+
+def run_window(
+    client: Client, workload: Workload, index: int, *, url: str, model: str, output: Path, timeout_s: float
+) -> dict[str, Any]:
+    """One timed pass, as it stands in launch.json. Raises ClientFailed or ClientHung."""
+    started = record.now()
+    piece = output.with_suffix(".window")
+    piece.unlink(missing_ok=True)
+    client.run(
+        benchmark_arguments(workload, url=url, model=model, seed=workload.seed + index, output=piece), timeout_s
+    )
+    line = json.loads(piece.read_text(encoding="utf-8").splitlines()[-1])
+    with output.open("a", encoding="utf-8") as kept:
+        kept.write(json.dumps(line) + "\n")
+    piece.unlink()
+    metrics = {name: line.get(name) for name in METRICS}
+    metrics["failed"] = workload.requests - int(line["completed"])
+    metrics["goodput"] = goodput(line, workload.slo)
+    return {
+        "workload": workload.name,
+        "window": index,
+        "started_at": started,
+        "duration_s": line["duration"],
+        "valid": True,
+        "invalid": [],
+        "metrics": metrics,
+    }
+
+
+def warm_up(client: Client, workload: Workload, *, url: str, model: str, folder: Path, timeout_s: float) -> None:
+    """Twice the concurrency, other prompts, then forgotten."""
+    output = folder / "warmup.jsonl"
+    client.run(
+        benchmark_arguments(
+            workload,
+            url=url,
+            model=model,
+            seed=workload.seed + WARMUP_SEED_OFFSET,
+            output=output,
+            requests=2 * workload.concurrency,
+        ),
+        timeout_s,
+    )
+    output.unlink(missing_ok=True)
