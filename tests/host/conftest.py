@@ -1,0 +1,22 @@
+"""Recorded and constructed hosts, by the name of their folder."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sglang_sweep.host.fingerprint import fingerprint
+from sglang_sweep.host.recording import RecordedSources, recorded_host
+
+HOSTS = Path(__file__).parents[1] / "recordings" / "hosts"
+NAMES = sorted(folder.name for folder in HOSTS.iterdir() if folder.is_dir())
+
+
+@pytest.fixture
+def sources() -> Callable[[str], RecordedSources]:
+    return lambda name: recorded_host(HOSTS / name / "host.yaml")
+
+
+@pytest.fixture
+def host(sources: Callable[[str], RecordedSources]) -> Callable[[str], dict[str, Any]]:
+    return lambda name: fingerprint(sources(name), folders=["/"])
