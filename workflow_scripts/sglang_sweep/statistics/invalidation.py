@@ -1,0 +1,172 @@
+"""Rules, fixed beforehand, that remove a launch or a window: equal for all arms and blind to the result.
+
+A rule sees one `launch.json` record, never another arm and never a ratio, so it cannot prefer an arm. It
+answers with what it saw, or None. Thresholds are constants here, not configuration: a rule tuned after the
+numbers are known is no rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Launch = Mapping[str, Any]
+Window = Mapping[str, Any]
+
+HARMFUL_THROTTLING = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown"}
+"""Clocks held down by heat or a power fault. A power cap and idling are normal and hit all arms alike."""
+
+LATENCY_TOLERANCE = 0.25
+"""Share by which mean TTFT + TPOT x (n - 1) may miss mean end-to-end latency: unequal output lengths move
+the mean of a product by some per cent, a client that missed its tokens by 90 % or more (recorded: 0.0006 ms
+a token)."""
+
+COLD_TOLERANCE = 0.10
+"""Share by which a first window may lie below the slowest later one; launch noise is 0.5 to 3 %."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``check(launch, window)`` says what it saw, or None; rules of scope 'launch' get an empty window."""
+
+    id: str
+    scope: str
+    description: str
+    check: Callable[[Launch, Window], str | None]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What a rule removed: a window (its index in the launch) or, where ``window`` is None, the whole
+    launch."""
+
+    rule: str
+    window: int | None
+    saw: str
+
+
+def _throttled(launch: Launch, _: Window) -> str | None:
+    for moment, sample in (launch.get("host_samples") or {}).items():
+        for gpu in (sample or {}).get("gpus") or []:
+            harmful = HARMFUL_THROTTLING.intersection(_plain(r) for r in gpu.get("throttle_reasons") or [])
+            if harmful:
+                return f"GPU {gpu.get('index', '?')} {', '.join(sorted(harmful))} {moment} the windows"
+    return None
+
+
+def _foreign_process(launch: Launch, _: Window) -> str | None:
+    before = (launch.get("clean_room") or {}).get("before") or {}
+    gpus = ((launch.get("host_samples") or {}).get("before") or {}).get("gpus") or []
+    for process in [
+        *(before.get("processes") or []),
+        *(p for gpu in gpus for p in gpu.get("processes") or []),
+    ]:
+        return f"not ours and there before the launch: {process}"
+    return None
+
+
+def _retracted(launch: Launch, window: Window) -> str | None:
+    count = window.get("retracted_requests") or (window.get("metrics") or {}).get("retracted_requests")
+    return f"{count:g} requests were evicted from the KV cache and done again" if count else None
+
+
+def _latency_inconsistent(launch: Launch, window: Window) -> str | None:
+    m = window.get("metrics") or {}
+    ttft, tpot, e2e, done, tokens = _numbers(
+        m, "mean_ttft_ms", "mean_tpot_ms", "mean_e2e_latency_ms", "completed", "total_output_tokens"
+    )
+    if not (done > 0 and e2e > 0):
+        return None
+    implied = ttft + tpot * max(tokens / done - 1, 0)
+    if math.isnan(implied):
+        return None
+    if abs(implied - e2e) <= LATENCY_TOLERANCE * e2e:
+        return None
+    return f"TTFT + TPOT x (n - 1) is {implied:.1f} ms, end-to-end latency {e2e:.1f} ms"
+
+
+def _incomplete(launch: Launch, window: Window) -> str | None:
+    m = window.get("metrics") or {}
+    done, failed = m.get("completed"), m.get("failed") or 0
+    if done is None or (done and not failed):
+        return None
+    return f"{done} of {done + failed} requests completed"
+
+
+def _token_mismatch(launch: Launch, window: Window) -> str | None:
+    same = [w for w in launch.get("windows") or [] if w.get("workload") == window.get("workload")]
+    counts = [(w.get("metrics") or {}).get("total_input_tokens") for w in same]
+    first, mine = counts[0], (window.get("metrics") or {}).get("total_input_tokens")
+    if None in (first, mine) or mine == first:
+        return None
+    return f"{mine} input tokens, {first} in the launch's first window of the same prompts"
+
+
+def _cold(launch: Launch, window: Window) -> str | None:
+    same = [w for w in launch.get("windows") or [] if w.get("workload") == window.get("workload")]
+    rates = [_numbers(w.get("metrics") or {}, "output_throughput")[0] for w in same]
+    if window is not same[0] or len(same) < 3 or any(math.isnan(rate) for rate in rates):
+        return None
+    slowest_later = min(rates[1:])
+    if rates[0] >= (1 - COLD_TOLERANCE) * slowest_later:
+        return None
+    return f"first window {rates[0]:.1f} tok/s, every later one {slowest_later:.1f} or more"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("throttling", "launch", "a GPU was slowed by heat or a power fault beside the windows", _throttled),
+    Rule(
+        "foreign_process",
+        "launch",
+        "a process that is not ours was on the GPU before the launch",
+        _foreign_process,
+    ),
+    Rule("kv_retraction", "window", "requests were retracted: it was measured under eviction", _retracted),
+    Rule(
+        "latency_inconsistent", "window", "TPOT, TTFT and end-to-end latency disagree", _latency_inconsistent
+    ),
+    Rule("incomplete_requests", "window", "fewer requests completed than were asked", _incomplete),
+    Rule(
+        "token_mismatch",
+        "window",
+        "the same prompts were counted as another number of tokens",
+        _token_mismatch,
+    ),
+    Rule("cold_window", "window", "the first window was far below all later ones: no warm-up", _cold),
+)
+
+
+def removals(launch: Launch) -> list[Removal]:
+    """Return what the rules remove from one launch; windows that it had marked itself come first."""
+    found: list[Removal] = []
+    for index, window in enumerate(launch.get("windows") or []):
+        if window.get("valid") is False:
+            marked = window.get("invalid") or ["marked_invalid"]
+            found += [Removal(rule, index, "marked when it was measured") for rule in marked]
+    for rule in RULES:
+        if rule.scope == "launch":
+            saw = rule.check(launch, {})
+            found += [Removal(rule.id, None, saw)] if saw else []
+            continue
+        for index, window in enumerate(launch.get("windows") or []):
+            saw = rule.check(launch, window)
+            if saw and not any(r.window == index and r.rule == rule.id for r in found):
+                found.append(Removal(rule.id, index, saw))
+    return found
+
+
+def window_marks(launch: Launch) -> list[list[str]]:
+    """Return, for each window, the ids of the rules that remove it (`valid` is an empty list)."""
+    found = [r for r in removals(launch) if r.window is not None]
+    return [[r.rule for r in found if r.window == i] for i in range(len(launch.get("windows") or []))]
+
+
+def _numbers(record: Mapping[str, Any], *names: str) -> list[float]:
+    """Return the named values as floats, NaN where one is absent, so that a rule cannot fire on a gap."""
+    return [math.nan if record.get(name) is None else float(record[name]) for name in names]
+
+
+def _plain(reason: Any) -> str:
+    return str(reason).lower().replace(" ", "_").replace("-", "_")

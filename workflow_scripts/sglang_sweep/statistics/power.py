@@ -1,0 +1,130 @@
+"""What a number of blocks can show, from the noise measured so far, and what it costs to show more.
+
+All effects and spreads are on the log scale; ``sd`` is that of a per-block log ratio. With A and A' in each
+block sd = sqrt(1.5) x launch sd. ``level`` is the two-sided level of the difference test: alpha divided by
+the variants still in play, a lower bound of what Holm allows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, stats
+
+MOST_BLOCKS = 200
+"""Nobody runs more; a search that passes it answers None."""
+
+Levels = Callable[[int], tuple[float, float]]
+"""At n blocks, the two-sided level of the difference test and the one-sided level of the equivalence test."""
+
+
+def ratio_sd(launch_sd: float, baselines: int = 2) -> float:
+    """Return the sd of a per-block log ratio to the mean of so many baseline launches."""
+    return launch_sd * math.sqrt(1 + 1 / baselines)
+
+
+def t_power(effect: float, sd: float, n: int, level: float) -> float:
+    """Return the power of the two-sided paired t-test for a true mean log ratio (noncentral t)."""
+    if n < 2 or sd <= 0:
+        return 0.0 if n < 2 else float(effect != 0)
+    critical, shift = stats.t.ppf(1 - level / 2, n - 1), effect * math.sqrt(n) / sd
+    upper, lower = stats.nct.sf(critical, n - 1, shift), stats.nct.cdf(-critical, n - 1, shift)
+    return float(np.nan_to_num(upper) + np.nan_to_num(lower))
+
+
+def tost_power(effect: float, sd: float, n: int, margin: float, level: float = 0.05) -> float:
+    """Return the chance that the (1 - 2 level) interval lies within +-margin (Phillips 1990), by
+    quadrature.
+
+    Given the estimated spread, the mean must fall in an interval of known width; that chance is averaged
+    over the chi distribution of the spread.
+    """
+    if n < 2 or sd <= 0:
+        return 0.0 if n < 2 else float(abs(effect) < margin)
+    grid = (np.arange(400) + 0.5) / 400
+    spread = sd * np.sqrt(stats.chi2.ppf(grid, n - 1) / (n - 1))
+    se = sd / math.sqrt(n)
+    room = np.maximum(margin - stats.t.ppf(1 - level, n - 1) * spread / math.sqrt(n), 0)
+    inside = stats.norm.cdf((room - effect) / se) - stats.norm.cdf((-room - effect) / se)
+    return float(inside.mean())
+
+
+def detectable_effect(sd: float, n: int, level: float, power: float = 0.8) -> float | None:
+    """Return the relative effect (0.02 is 2 %) found with this power at n blocks; None below two blocks."""
+    if n < 2 or sd <= 0:
+        return None
+    high = sd
+    while t_power(high, sd, n, level) < power:
+        high *= 2
+    return math.expm1(optimize.brentq(lambda e: t_power(e, sd, n, level) - power, 0.0, high))
+
+
+def settling_chance(effect: float, sd: float, n: int, margin: float, levels: tuple[float, float]) -> float:
+    """Return a lower bound of the chance that n blocks end in WIN, LOSS or NO_DIFFERENCE if `effect` is
+    true.
+
+    WIN and LOSS need significance and an estimate of at least the margin; Bonferroni's inequality joins the
+    two.
+    """
+    difference, equivalence = levels
+    if sd <= 0:
+        return 1.0
+    beyond = float(stats.norm.sf((margin - abs(effect)) * math.sqrt(n) / sd))
+    decided = max(0.0, t_power(effect, sd, n, difference) + beyond - 1)
+    return max(decided, tost_power(effect, sd, n, margin, equivalence))
+
+
+def more_blocks(
+    effect: float,
+    sd: float,
+    n: int,
+    margin: float,
+    levels: Levels,
+    chance: float = 0.8,
+    most: int = MOST_BLOCKS,
+) -> int | None:
+    """Return how many further blocks settle a verdict with this chance, taking the estimate for the truth.
+
+    None where the estimate is so near the smallest effect itself that no sensible number would.
+    """
+    for total in range(max(n + 1, 3), most + 1):
+        if settling_chance(effect, sd, total, margin, levels(total)) >= chance:
+            return total - n
+    return None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a wanted effect costs: ``minutes`` is None where no launch has been timed yet."""
+
+    blocks: int
+    launches: int
+    minutes: float | None
+
+
+def blocks_for(effect: float, sd: float, level: float, power: float = 0.8) -> int | None:
+    """Return the blocks that find a relative effect with this power; None above `MOST_BLOCKS`."""
+    log_effect = math.log1p(effect)
+    for n in range(3, MOST_BLOCKS + 1):
+        if t_power(log_effect, sd, n, level) >= power:
+            return n
+    return None
+
+
+def plan_for(
+    effect: float,
+    launch_sd: float,
+    variants: int,
+    alpha: float = 0.05,
+    minutes_per_launch: float | None = None,
+) -> Plan | None:
+    """Return blocks, launches (two baselines a block) and minutes to find a relative effect among so many
+    variants."""
+    blocks = blocks_for(effect, ratio_sd(launch_sd), alpha / max(variants, 1))
+    if blocks is None:
+        return None
+    launches = blocks * (variants + 2)
+    return Plan(blocks, launches, None if minutes_per_launch is None else launches * minutes_per_launch)
