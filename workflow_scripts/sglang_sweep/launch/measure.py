@@ -19,7 +19,7 @@ from sglang_sweep.flags import redacted
 from sglang_sweep.keys import MEASURING_VERSION
 from sglang_sweep.launch import ownership, pinning
 from sglang_sweep.launch.probe import PROMPTS, run_probe
-from sglang_sweep.launch.server import NotReady, Server, StallVerdict, free_port
+from sglang_sweep.launch.server import NotReady, Server, StallVerdict, free_port, listeners
 from sglang_sweep.launch.workload import Client, ClientFailed, ClientHung, run_window, warm_up
 
 CauseOf = Callable[[Path, str | None, int | None], tuple[str, str | None]]
@@ -138,16 +138,11 @@ class _Run:
     def note_clean_room(self, when: str, ended: list[str] | None = None) -> None:
         """What of ours is on the machine; ``before`` also says which orphans were ended first."""
         processes = [f"{process.pid} {process.name()}" for process, _ in ownership.marked_processes()]
-        ports = [self.server.port] if self._port_taken() else []
+        ports = [self.server.port] if listeners(self.server.port) else []
         self.clean_room[when] = {"processes": processes, "ports": ports}
         if when == "before":
             self.clean_room[when]["orphans_ended"] = ended or []
         self.host_samples[when] = self.instruments.sample_host()
-
-    def _port_taken(self) -> bool:
-        from sglang_sweep.launch.server import _bindable
-
-        return not _bindable(self.server.port)
 
     def go(self) -> None:
         try:
@@ -171,10 +166,7 @@ class _Run:
         self._with_client(lambda: self.client.wait_ready(limits.launch_s))
         if self.launch.share_processors:
             pinning.pin(self.server.tree(), self.server_cpus)
-            if self.client.process:
-                import psutil
-
-                pinning.pin([psutil.Process(self.client.process.pid)], self.client.processors)
+            pinning.pin(self.client.tree(), self.client.processors)
         self._timed("probe_s", self._probe)
         self._keep("server_info_before.json", "/server_info")
         self._keep("metrics_before.txt", "/metrics")

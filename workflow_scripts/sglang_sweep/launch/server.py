@@ -52,6 +52,15 @@ def _bindable(port: int) -> bool:
         return True
 
 
+def listeners(port: int) -> set[int | None]:
+    """Pids that listen on ``port`` (None where the pid is hidden). A closed connection's TIME_WAIT is not one."""
+    return {
+        connection.pid
+        for connection in psutil.net_connections(kind="tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+    }
+
+
 class Server:
     """A process tree in its own session, whose output goes to ``log``."""
 
@@ -135,12 +144,7 @@ class Server:
 
     def owns_port(self) -> bool:
         """An orphan of another run, or another program, may be the one that answers."""
-        listening = {
-            connection.pid
-            for connection in psutil.net_connections(kind="tcp")
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == self.port
-        }
-        return bool(listening & {process.pid for process in self.tree()})
+        return bool(listeners(self.port) & {process.pid for process in self.tree()})
 
     def _progress_sample(self, elapsed: float) -> dict[str, Any]:
         cpu, names = 0.0, []

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from sglang_sweep import record
 from sglang_sweep.campaign import Workload
 from sglang_sweep.flags import command_line
@@ -180,6 +182,10 @@ class Client:
         line, _, self._buffer = self._buffer.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def tree(self) -> list[psutil.Process]:
+        """The client's process, to be pinned."""
+        return [psutil.Process(self.process.pid)] if self.process else []
 
     def stop(self) -> None:
         """KILL to the client's session."""

@@ -1,0 +1,6 @@
+rule environment:
+    """Fingerprint this host anew and check it, its stacks and the campaigns' variants."""
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/environment.py"

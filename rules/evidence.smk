@@ -1,0 +1,20 @@
+rule evidence:
+    """Turn an arm's logs, server_info, metrics and traces into outcome, cause, engagement and confounds."""
+    input:
+        launches=lambda w: SWEEPS.launches_of(w.campaign, w.launch),
+        baseline=lambda w: SWEEPS.baseline_launches(w.campaign),
+        profile=lambda w: SWEEPS.profile_of(w.campaign, w.launch),
+        knowledge=collect("config/knowledge/{name}.yaml", name=sweep_workflow.KNOWLEDGE),
+        code=sweep_workflow.modules("evidence", "campaign"),
+    output:
+        "results/{campaign}/evidence/{launch}.json",
+    log:
+        "results/{campaign}/logs/evidence-{launch}.log",
+    params:
+        change=lambda w: SWEEPS.declared(w.campaign, w.launch),
+    message:
+        "{wildcards.campaign}: evidence of {wildcards.launch}"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/evidence.py"

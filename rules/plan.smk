@@ -1,0 +1,6 @@
+rule plan:
+    """What would run, why, what it would cost, and which dead ends are predicted. Changes nothing."""
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/plan.py"

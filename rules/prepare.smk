@@ -1,0 +1,48 @@
+rule stack:
+    """Build a stack from its lock file, once for all campaigns and clones."""
+    output:
+        f"{SWEEPS.store}/stacks/{{stack}}/stack.json",
+    log:
+        f"{SWEEPS.store}/logs/stack-{{stack}}.log",
+    message:
+        "Building the stack {wildcards.stack} (minutes; once for all campaigns)"
+    conda:
+        "../envs/controller.yaml"
+    threads: EVERY_CORE
+    retries: 1
+    script:
+        "../workflow_scripts/stack.py"
+
+
+rule model:
+    """Fetch or make a model, once for all campaigns and clones."""
+    input:
+        stack=ancient(SWEEPS.converter_marker()),
+    output:
+        f"{SWEEPS.store}/models/{{model}}/model.json",
+    log:
+        f"{SWEEPS.store}/logs/model-{{model}}.log",
+    message:
+        "Making the model {wildcards.model}"
+    conda:
+        "../envs/controller.yaml"
+    threads: EVERY_CORE
+    retries: 1
+    script:
+        "../workflow_scripts/model.py"
+
+
+rule ready:
+    """Wait for every stack and model, so that nothing is built while something is measured."""
+    input:
+        lambda w: SWEEPS.requirements(w.campaign),
+    output:
+        "results/{campaign}/ready.json",
+    log:
+        "results/{campaign}/logs/ready.log",
+    message:
+        "Checking that {wildcards.campaign} may run on this host"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/ready.py"

@@ -1,0 +1,18 @@
+rule verdict:
+    """Decide what is concluded about each variant."""
+    input:
+        launches=lambda w: SWEEPS.launches(w.campaign),
+        evidence=lambda w: SWEEPS.evidence(w.campaign),
+        code=sweep_workflow.modules("statistics", "verdicts", "campaign"),
+    output:
+        "results/{campaign}/verdicts.json",
+    log:
+        "results/{campaign}/logs/verdict.log",
+    params:
+        declared=lambda w: SWEEPS.declared(w.campaign),
+    message:
+        "{wildcards.campaign}: verdicts"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/verdict.py"

@@ -1,0 +1,22 @@
+"""Stands in for SGLang's load client in unit tests: same command line, same JSON line, no model."""
+
+import argparse
+import json
+import os
+import time
+
+
+def cli_main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output-file")
+    parser.add_argument("--num-prompts", type=int)
+    parser.add_argument("--seed", type=int)
+    args, _ = parser.parse_known_args()
+    if os.environ.get("FAKE_CLIENT") == "hangs" and args.seed < 100:
+        time.sleep(600)
+    n = args.num_prompts
+    line = {"output_throughput": 100.0 + args.seed, "completed": n, "duration": 1.0, "mean_ttft_ms": 10.0,
+            "mean_tpot_ms": 5.0, "ttfts": [0.01] * n, "itls": [[0.005] * 3] * n, "output_lens": [4] * n,
+            "errors": [""] * n}  # fmt: skip
+    with open(args.output_file, "a") as out:
+        out.write(json.dumps(line) + "\n")

@@ -1,0 +1,150 @@
+"""One launch against scripted servers: every ending is recorded and nothing is left running."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from sglang_sweep.campaign import Workload
+from sglang_sweep.errors import InfrastructureFault
+from sglang_sweep.launch import ownership
+from sglang_sweep.launch.measure import Instruments, LaunchOrder, Limits, measure
+
+HERE = Path(__file__).parent
+INSTRUMENTS = Instruments(
+    cause_of=lambda log, version, code: ("bad_flag", "unrecognized arguments") if code == 2 else ("unknown", None),
+    stall_verdict=lambda samples: "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.5 else "progressing",
+    sample_host=dict,
+)
+
+
+def order(mode: str, **changes: object) -> LaunchOrder:
+    environment = {**os.environ, "PYTHONPATH": str(HERE / "fake_client"), "HF_TOKEN": "hush"}
+    settings: dict = {
+        "campaign": "unit",
+        "variant": mode,
+        "key": "0123456789",
+        "block": 1,
+        "position": 0,
+        "command": [sys.executable, str(HERE / "scripted_server.py"), mode],
+        "environment": environment,
+        "declared_environment": {"HF_TOKEN": "hush", "NCCL_ALGO": "allreduce:tree"},
+        "model": "m",
+        "stack": {"name": "none", "digest": "0", "sglang_version": "0.5.23", "python": "3"},
+        "host": {"hostname": "here", "class_digest": "0"},
+        "workloads": (Workload("w", "random-ids", 2, prompts=4, input_tokens=8, output_tokens=4, slo={"e2e_ms": 100}),),
+        "windows": 3,
+        "client_python": Path(sys.executable),
+        "share_processors": True,
+        "limits": Limits(launch_s=20, stall_s=3, window_s=5, stop_s=1),
+    }
+    return LaunchOrder(**{**settings, **changes})
+
+
+def test_a_healthy_server_is_measured_and_leaves_nothing(tmp_path: Path) -> None:
+    result = measure(order("healthy"), tmp_path / "launch.json", INSTRUMENTS)
+    assert json.loads((tmp_path / "launch.json").read_text()) == result
+    assert result["outcome"] == "completed"
+    assert [w["metrics"]["output_throughput"] for w in result["windows"]] == [101.0, 102.0, 103.0]
+    assert result["windows"][0]["metrics"]["goodput"] == 4.0
+    assert [p["tokenizer_prompt_tokens"] for p in result["probe"]] == [5, 5, 2, 10]
+    assert result["clean_room"]["after"] == {"processes": [], "ports": []}
+    assert ownership.marked_processes(ownership.owner_mark()) == []
+
+
+def test_secrets_never_reach_the_record(tmp_path: Path) -> None:
+    measure(order("healthy"), tmp_path / "launch.json", INSTRUMENTS)
+    for file in tmp_path.rglob("*.json"):
+        assert "hush" not in file.read_text(), file
+
+
+def test_a_server_without_ready_endpoint_is_recognised_by_its_log(tmp_path: Path) -> None:
+    assert measure(order("old"), tmp_path / "launch.json", INSTRUMENTS)["outcome"] == "completed"
+
+
+def test_a_refused_command_line_is_a_failed_launch_with_its_cause(tmp_path: Path) -> None:
+    result = measure(order("bad-flag"), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"], result["exit"]["code"]) == ("failed", "bad_flag", 2)
+
+
+def test_a_server_that_dies_under_load_is_recorded_as_crashed(tmp_path: Path) -> None:
+    result = measure(order("dies-under-load"), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"], result["exit"]["code"]) == ("failed", "crashed", 137)
+
+
+def test_a_silent_server_is_given_up_as_hung(tmp_path: Path) -> None:
+    result = measure(order("silent"), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", "collective_hang")
+
+
+def test_a_busy_server_is_given_up_only_at_the_launch_limit(tmp_path: Path) -> None:
+    limits = Limits(launch_s=5, stall_s=2, window_s=5, stop_s=1)
+    result = measure(order("busy", limits=limits), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", "launch_timeout")
+
+
+def test_a_hanging_client_does_not_hold_the_launch(tmp_path: Path) -> None:
+    environment = {**order("healthy").environment, "FAKE_CLIENT": "hangs"}
+    limits = Limits(launch_s=20, stall_s=3, window_s=1, stop_s=1)
+    result = measure(order("healthy", environment=environment, limits=limits), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", "client_hang")
+
+
+def test_what_ignores_term_is_killed_with_its_children(tmp_path: Path) -> None:
+    result = measure(order("ignores-term"), tmp_path / "launch.json", INSTRUMENTS)
+    assert result["exit"]["stopped_by"] == "KILL"
+    assert result["clean_room"]["after"]["processes"] == []
+
+
+def test_a_server_that_never_becomes_idle_concludes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureFault, match="flush_cache"):
+        measure(order("never-idle"), tmp_path / "launch.json", INSTRUMENTS)
+    assert not (tmp_path / "launch.json").exists()
+
+
+def test_attempts_are_kept_when_a_launch_is_made_again(tmp_path: Path) -> None:
+    measure(order("healthy"), tmp_path / "launch.json", INSTRUMENTS)
+    second = measure(order("healthy"), tmp_path / "launch.json", INSTRUMENTS)
+    assert second["files"]["server_log"] == "attempt-2/server.log"
+    assert (tmp_path / "attempt-1" / "launch.json").exists()
+
+
+OWNER = """
+    import sys
+    sys.path[:0] = [{library!r}, {here!r}]
+    from pathlib import Path
+    from test_measure import INSTRUMENTS, order, measure
+    measure(order({mode!r}), Path({output!r}), INSTRUMENTS)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_outlives_a_killed_owner(tmp_path: Path, number: signal.Signals) -> None:
+    code = textwrap.dedent(OWNER).format(
+        library=str(HERE.parents[1] / "workflow_scripts"),
+        here=str(HERE),
+        mode="silent",
+        output=str(tmp_path / "launch.json"),
+    )
+    owner = subprocess.Popen([sys.executable, "-c", code])
+    log = tmp_path / "attempt-1" / "server.log"
+    mark = f"{owner.pid}:{psutil.Process(owner.pid).create_time():.2f}"
+    for _ in range(200):
+        if log.exists() and ownership.marked_processes(mark):
+            break
+        time.sleep(0.1)
+    assert ownership.marked_processes(mark)
+    owner.send_signal(number)
+    owner.wait(30)
+    for _ in range(100):
+        if not ownership.marked_processes(mark):
+            break
+        time.sleep(0.1)
+    assert ownership.marked_processes(mark) == []
+    assert not (tmp_path / "launch.json").exists()

@@ -1,0 +1,192 @@
+"""A campaign on this site and host: configuration, stacks, models and fingerprint brought together.
+
+The Snakefile and every script build the same ``Sweep`` from the same configuration, so that a job never
+depends on state that another process held.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep import plan, record, yaml_files
+from sglang_sweep.campaign import Campaign, Variant, load_campaign
+from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
+from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
+from sglang_sweep.host.fingerprint import class_digest, fingerprint
+from sglang_sweep.launch.environment import server_environment
+from sglang_sweep.launch.measure import LaunchOrder, Limits
+from sglang_sweep.stacks.models import Model, load_model
+from sglang_sweep.stacks.stack import Stack, load_stack
+
+ENVIRONMENT = Path("results/environment.json")
+"""The host's fingerprint, made once; launch keys hold its class."""
+
+RESULTS = Path("results")
+
+
+def default_store() -> Path:
+    """The user's cache folder (XDG base directory specification)."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sglang-sweep"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Everything a rule may ask about one campaign."""
+
+    campaign: Campaign
+    config: dict[str, Any]
+    root: Path
+    host: dict[str, Any]
+
+    @property
+    def store(self) -> Path:
+        """Where stacks and models are kept."""
+        configured = self.config.get("store")
+        return Path(configured).expanduser() if configured else default_store()
+
+    @cached_property
+    def stacks(self) -> dict[str, Stack]:
+        """By name, the baseline's first."""
+        return {name: load_stack(self.root / "envs", name) for name in self.campaign.stacks}
+
+    @cached_property
+    def models(self) -> dict[str, Model]:
+        """By canonical name, for every model of every variant."""
+        specs = {n: s for v in self.campaign.all_variants for n, s in plan.models_of(v).items()}
+        return {name: load_model(spec, Path("config/models.yaml")) for name, spec in specs.items()}
+
+    @cached_property
+    def schedule(self) -> plan.Schedule:
+        """What is launched, in which order."""
+        arms = plan.arms_of(
+            self.campaign,
+            {name: stack.digest for name, stack in self.stacks.items()},
+            {name: model.digest for name, model in self.models.items()},
+            class_digest(self.host),
+            self.config["server_env"],
+        )
+        return plan.schedule(self.campaign, arms, RESULTS)
+
+    def stack_marker(self, stack: str) -> Path:
+        """The file whose presence says that the stack is complete."""
+        return self.stacks[stack].folder(self.store) / "stack.json"
+
+    def model_markers(self, variant: Variant) -> list[Path]:
+        """The files whose presence says that the variant's models are complete."""
+        markers = (self.models[name].marker(self.store) for name in plan.models_of(variant))
+        return [marker for marker in markers if marker is not None]
+
+    def flag_table(self, stack: str) -> FlagTable:
+        """Of the real parser when the stack is on this machine, else as recorded for its version."""
+        flags = self.stacks[stack].folder(self.store) / "flags.json"
+        if flags.exists():
+            known = record.read_json(flags)
+            return FlagTable(known["sglang_version"], frozenset(known["flags"]), frozenset(known.get("deprecated", [])))
+        return recorded_table(self.stacks[stack].sglang_version)
+
+    def check_flags(self) -> None:
+        """Raises UserErrors for every flag that its stack's SGLang does not know by exactly that name."""
+        problems: list[UserError] = []
+        campaign = self.campaign
+        for index, variant in enumerate(campaign.all_variants):
+            if variant.planned_only:
+                continue
+            key = "baseline.flags" if index == 0 else f"variants[{index - 1}].change.flags"
+            table = self.flag_table(variant.stack)
+            declared = variant.change.flags if index else variant.flags
+            own = {name: value for name, value in declared.items() if value is not None}
+            problems += unknown_flags(own, table, campaign.file, key)
+            inherited = {name: value for name, value in variant.flags.items() if name not in own}
+            if index and variant.change.stack:
+                problems += unknown_flags(inherited, table, campaign.file, f"{key} (inherited)")
+        if problems:
+            raise UserErrors(problems)
+
+    def server_command(self, variant: Variant) -> list[str]:
+        """All but ``--host`` and ``--port``."""
+        stack = self.stacks[variant.stack]
+        flags = {
+            name: str(self.models[plan.model_name(value["model"])].path(self.store)) if plan.is_model(value) else value
+            for name, value in variant.flags.items()
+        }
+        # A fixed seed makes dummy weights and sampling the same in all arms; a declared one wins.
+        flags = {"random-seed": 1, "enable-metrics": True, "model-path": self.model_path(variant)} | flags
+        return [*stack.launcher(self.store), *command_line(flags)]
+
+    def model_path(self, variant: Variant) -> str:
+        """The served model's folder, or its hub id."""
+        return str(self.models[plan.model_name(variant.model)].path(self.store))
+
+    def launch_order(self, folder: str, block: int) -> LaunchOrder:
+        """The launch whose record is ``<folder>/block-<block>/launch.json``."""
+        arm = self.schedule.arm(folder)
+        stack = self.stacks[arm.variant.stack]
+        declared = {**stack.env, **self.config["server_env"], **arm.variant.env}
+        facts = record.read_json(self.stack_marker(arm.variant.stack))
+        position = next(
+            (x.position for x in self.schedule.launches if x.arm is arm and x.block == block), len(self.schedule.arms)
+        )
+        return LaunchOrder(
+            campaign=self.campaign.name,
+            variant=arm.name,
+            key=arm.key,
+            block=block,
+            position=position,
+            command=self.server_command(arm.variant),
+            environment=server_environment(dict(os.environ), declared),
+            declared_environment=declared,
+            model=self.model_path(arm.variant),
+            stack={
+                "name": stack.name,
+                "digest": stack.digest,
+                "sglang_version": facts.get("sglang") or stack.sglang_version,
+                "python": facts.get("python"),
+            },
+            host={"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
+            workloads=self.campaign.workloads,
+            windows=self.campaign.design.windows,
+            client_python=self.stacks[self.campaign.baseline.stack].python(self.store),
+            share_processors=not self.host.get("gpus"),
+            limits=Limits(**self.config["limits"]),
+        )
+
+
+def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml") -> dict[str, Any]:
+    """The site's configuration with defaults filled in. Raises UserError(s)."""
+    config = dict(config)
+    yaml_files.check(config, "config", file)
+    return config
+
+
+def load_sweep(name: str, config: dict[str, Any], root: Path, host: dict[str, Any] | None = None) -> Sweep:
+    """The campaign ``name`` on this site; ``host`` is the recorded fingerprint.
+
+    Raises UserError(s) for anything wrong in the configuration, InfrastructureFault without a fingerprint.
+    """
+    if host is None:
+        host = recorded_host()
+    sweep = Sweep(load_campaign(name), load_config(config), root, host)
+    sweep.check_flags()
+    return sweep
+
+
+def recorded_host() -> dict[str, Any]:
+    """The fingerprint in results/environment.json."""
+    if not ENVIRONMENT.exists():
+        raise InfrastructureFault(f"{ENVIRONMENT} is missing", remedy="snakemake --cores all environment")
+    host: dict[str, Any] = record.read_json(ENVIRONMENT)
+    return host
+
+
+def host_for_planning(main_process: bool, dry_run: bool) -> dict[str, Any]:
+    """The recorded fingerprint, or a fresh one; a job never makes one, and a dry run never writes one."""
+    if ENVIRONMENT.exists() or not main_process:
+        return recorded_host()
+    host = fingerprint()
+    if not dry_run:
+        record.write_json(ENVIRONMENT, host)
+    return host
+
+

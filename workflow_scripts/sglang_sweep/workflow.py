@@ -1,0 +1,133 @@
+"""What the Snakefile asks: campaigns by name, the files each step needs, the order of launches."""
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from sglang_sweep import plan
+from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.sweep import RESULTS, Sweep, host_for_planning, load_config, load_sweep
+
+LIBRARY = Path(__file__).parent
+
+
+class Sweeps:
+    """All campaigns a run may touch, loaded when first asked for; wrong configuration ends the run, readably."""
+
+    def __init__(self, config: dict[str, Any], root: Path, *, main_process: bool, dry_run: bool) -> None:
+        self.root = root
+        try:
+            self.config = load_config(config)
+            self.host = host_for_planning(main_process, dry_run)
+            self.named = [self._load(name) for name in self.config["campaigns"]]
+        except (UserError, InfrastructureFault) as error:
+            _end(error)
+        self.sweep = cache(self.sweep)  # type: ignore[method-assign]
+
+    def _load(self, name: str) -> Sweep:
+        return load_sweep(name, self.config, self.root, self.host)
+
+    def sweep(self, campaign: str) -> Sweep:
+        """The campaign of a wildcard."""
+        try:
+            return next((s for s in self.named if s.campaign.name == campaign), None) or self._load(campaign)
+        except (UserError, InfrastructureFault) as error:
+            _end(error)
+
+    def targets(self) -> list[str]:
+        """Every outcome of every named campaign, so that a deleted one is made again."""
+        files: list[str] = []
+        for sweep in self.named:
+            name = sweep.campaign.name
+            files += self.launches(name) + self.profiles(name)
+            files += [f"results/{name}/verdicts.json", f"reports/{name}/findings.md", f"reports/{name}/index.html"]
+        return files
+
+    def launches(self, campaign: str) -> list[str]:
+        """launch.json of every launch the campaign wants."""
+        return [str(launch.path) for launch in self.sweep(campaign).schedule.launches]
+
+    def launches_of(self, campaign: str, launch: str) -> list[str]:
+        """launch.json of one arm's launches, over all blocks."""
+        sweep = self.sweep(campaign)
+        return [str(x.path) for x in sweep.schedule.launches if x.arm.folder == launch]
+
+    def baseline_launches(self, campaign: str) -> list[str]:
+        """launch.json of both baseline arms."""
+        baseline, prime = self.sweep(campaign).schedule.arms[:2]
+        return self.launches_of(campaign, baseline.folder) + self.launches_of(campaign, prime.folder)
+
+    def profiles(self, campaign: str) -> list[str]:
+        """profile.json of every arm that asks for one."""
+        return [
+            f"results/{campaign}/profiles/{arm.folder}/profile.json"
+            for arm in self.sweep(campaign).schedule.arms
+            if arm.variant.profile and not arm.name.endswith(plan.PRIME)
+        ]
+
+    def profile_of(self, campaign: str, launch: str) -> list[str]:
+        """profile.json of one arm, or nothing."""
+        return [path for path in self.profiles(campaign) if f"/{launch}/" in path]
+
+    def evidence(self, campaign: str) -> list[str]:
+        """Evidence of every arm."""
+        return [f"results/{campaign}/evidence/{arm.folder}.json" for arm in self.sweep(campaign).schedule.arms]
+
+    def requirements(self, campaign: str) -> list[str]:
+        """Markers of every stack and model of the campaign."""
+        sweep = self.sweep(campaign)
+        models = [marker for v in sweep.campaign.all_variants if not v.planned_only for marker in sweep.model_markers(v)]
+        return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sweep.stacks), *models])))
+
+    def requirements_of(self, campaign: str, launch: str) -> list[str]:
+        """Markers of the stack and models of one arm, and of the stack that the load client runs in."""
+        sweep = self.sweep(campaign)
+        variant = sweep.schedule.arm(launch).variant
+        stacks = {variant.stack, sweep.campaign.baseline.stack}
+        return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sorted(stacks)), *sweep.model_markers(variant)])))
+
+    def priority(self, campaign: str, launch: str, block: str) -> int:
+        """The launch's place in the random order, higher first."""
+        return self.sweep(campaign).schedule.priority(launch, int(block))
+
+    def announce(self) -> None:
+        """What this run will cost, before it starts."""
+        for sweep in self.named:
+            cost = plan.estimate(sweep.schedule, RESULTS)
+            if cost.launches:
+                Console(stderr=True, highlight=False).print(
+                    f"{sweep.campaign.name}: {cost.launches} launches, about {cost.minutes:.0f} minutes"
+                    f" (from {cost.basis}), besides stacks and models still to be made"
+                )
+
+    def summarise(self) -> None:
+        """One line a variant, and where the report is."""
+        from sglang_sweep.record import read_json
+        from sglang_sweep.report.terminal import verdict_table
+
+        console = Console(stderr=True, highlight=False)
+        for sweep in self.named:
+            verdicts = RESULTS / sweep.campaign.name / "verdicts.json"
+            if verdicts.exists():
+                console.print(verdict_table(read_json(verdicts)))
+                console.print(f"reports/{sweep.campaign.name}/findings.md · reports/{sweep.campaign.name}/index.html")
+
+
+def modules(*names: str) -> list[str]:
+    """Source files of library modules or packages: the helper code a rule's result depends on.
+
+    Snakemake notices a changed script, never a changed module that the script imports.
+    """
+    files: list[Path] = []
+    for name in names:
+        path = LIBRARY / name
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    return [str(file) for file in files]
+
+
+def _end(error: Exception) -> Any:
+    print(f"\n{error}\n", file=sys.stderr)
+    sys.exit(1)
