@@ -38,7 +38,7 @@ def test_another_set_of_gpus_is_shown_as_an_inventory(host: Host) -> None:
 
 def test_a_new_kernel_is_reported_and_costs_nothing(host: Host) -> None:
     old, new = host("h200-x8"), host("h200-x8")
-    new["system"]["kernel"] = "6.14.0-37-generic"
+    new["kernel"] = "6.14.0-37-generic"
     (sentence,) = drift(old, new)
     assert sentence == (
         "kernel 6.8.0-139-generic -> 6.14.0-37-generic: results stay valid, the change is recorded"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import NAMES
-from sglang_sweep.host.host_class import class_digest, host_class, quick_check
+from sglang_sweep.host.host_class import class_digest, host_class
 from sglang_sweep.host.recording import RecordedSources
-from sglang_sweep.host.sample import quick_sample
+from sglang_sweep.host.sample import quick_check, quick_sample
 
 Host = Callable[[str], dict[str, Any]]
 SourcesOf = Callable[[str], RecordedSources]
@@ -26,8 +26,8 @@ def test_each_host_has_a_class_of_its_own(host: Host) -> None:
         lambda fp: fp["gpus"][0]["now"].update(temperature_c=88, sm_mhz=2400, memory_used_mib=90000),
         lambda fp: fp["gpus"][0].update(uuid="GPU-another", pci_bus_id="00000000:99:00.0", persistence=False),
         lambda fp: fp["gpus"][0]["pcie"].update(generation=5),
-        lambda fp: fp["system"].update(hostname="other", kernel="7.0.0"),
-        lambda fp: fp["memory"].update(available_mib=1, total_mib=fp["memory"]["total_mib"] - 20),
+        lambda fp: fp.update(hostname="other", kernel="7.0.0"),
+        lambda fp: fp["memory"].update(available_gib=1, total_gib=fp["memory"]["total_gib"] - 0.1),
         lambda fp: fp["disks"].clear(),
         lambda fp: fp.update(recorded_at="2027-01-01T00:00:00Z", environment={"NCCL_DEBUG": "INFO"}),
         lambda fp: fp["iommu"]["group_types"].update({"DMA-FQ": 40}),
@@ -53,7 +53,7 @@ def test_volatile_facts_leave_the_class_alone(change: Callable[[dict[str, Any]],
         lambda fp: fp["iommu"].update(group_types={"identity": 2}),
         lambda fp: fp["acs"].update(redirecting=[]),
         lambda fp: fp["cpu"].update(governor="powersave"),
-        lambda fp: fp["memory"].update(total_mib=fp["memory"]["total_mib"] // 2),
+        lambda fp: fp["memory"].update(total_gib=fp["memory"]["total_gib"] // 2),
     ],
 )
 def test_facts_that_move_performance_change_the_class(

@@ -36,7 +36,7 @@ def test_a_matrix_pasted_with_blanks_is_read_like_one_with_tabs() -> None:
 def test_network_cards_are_left_out_of_the_links_between_gpus() -> None:
     table = parse_topology(WITH_NICS)
     assert table["links"] == [[None, "PXB"], ["PXB", None]]
-    assert table["link_classes"] == {"PXB": 1}
+    assert table["summary"] == "1x PXB"
 
 
 def test_peer_to_peer_states_are_spelled_out() -> None:

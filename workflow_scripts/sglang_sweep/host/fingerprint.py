@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+import jsonschema
+
+from sglang_sweep.yaml_files import schema
 
 from . import driver, gpus, pcie, system, tools, topology
+from .host_class import class_digest as class_digest  # a fingerprint and its name are asked for together
 from .sources import Readings, Sources
 
 SCHEMA_VERSION = 1
-CONFIG = Path(__file__).resolve().parents[3] / "config"
-SCHEMA = CONFIG / "schemas" / "environment.schema.yaml"
 
 
 def fingerprint(
@@ -43,6 +44,7 @@ def fingerprint(
     document = {
         "schema_version": SCHEMA_VERSION,
         "recorded_at": sources.now(),
+        "class_digest": class_digest(facts),
         **facts,
         "unreadable": dict(sorted(readings.unreadable.items())),
     }
@@ -55,7 +57,7 @@ def read_quick_facts(readings: Readings) -> dict[str, Any]:
     devices = gpus.read_gpus(readings)
     count = None if devices is None else len(devices)
     return {
-        "system": system.read_system(readings),
+        **system.read_system(readings),
         "cpu": system.read_cpu(readings),
         "memory": system.read_memory(readings),
         "gpus": devices,
@@ -71,9 +73,7 @@ def validate(document: dict[str, Any]) -> None:
 
 @cache
 def _validator() -> Any:
-    import jsonschema  # here: 0.1 s that a quick check does not need
-
-    return jsonschema.Draft202012Validator(yaml.safe_load(SCHEMA.read_text()))
+    return jsonschema.Draft202012Validator(schema("environment"))
 
 
 def _usual_folders() -> list[Path]:

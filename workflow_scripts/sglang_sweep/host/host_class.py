@@ -11,9 +11,6 @@ from typing import Any
 
 from sglang_sweep.digest import digest
 
-from . import fingerprint as fingerprints
-from .sources import Readings, Sources
-
 GPU_FACTS = (
     "name",
     "compute_capability",
@@ -42,25 +39,22 @@ DRIVER_PARAMETERS = (
     "RegistryDwordsPerDevice",
 )
 
-# Topology needs nvidia-smi (seconds) and ACS needs root: a launch does not ask for them again.
-SLOW_FACTS = ("topology", "acs")
-
 
 def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
     """The class facts of a fingerprint; a fact that was unreadable is null here too."""
     cpu, driver, gpus = fp["cpu"], fp["driver"], fp["gpus"]
-    memory_mib = fp["memory"]["total_mib"]
+    memory_gib = fp["memory"]["total_gib"]
     parameters = driver["parameters"]
     nodes = cpu["numa_nodes"]
     facts: dict[str, Any] = {
-        "architecture": fp["system"]["architecture"],
-        "virtual_machine": fp["system"]["virtual_machine"],
+        "architecture": fp["architecture"],
+        "virtual_machine": fp["virtual_machine"],
         "cpu": {
             **{name: cpu[name] for name in ("model", "sockets", "cores", "threads", "governor")},
             "numa_nodes": None if nodes is None else len(nodes),
         },
         # The kernel reserves a little more or less at each boot: whole GiB.
-        "memory_gib": None if memory_mib is None else round(memory_mib / 1024),
+        "memory_gib": None if memory_gib is None else round(memory_gib),
         "gpus": None if gpus is None else [_gpu_class(gpu) for gpu in gpus],
         "driver": {
             **{name: driver[name] for name in ("version", "cuda", "kernel_module")},
@@ -103,24 +97,6 @@ def differences(old: Any, new: Any, path: str = "") -> list[tuple[str, Any, Any]
             for row in differences(a, b, f"{path}.{number}")
         ]
     return [] if old == new else [(path, old, new)]
-
-
-def quick_check(fp_recorded: Mapping[str, Any], sources: Sources | None = None) -> list[str]:
-    """What no longer holds of the recorded class, among the facts that cost little to read again.
-
-    An empty list means: this is still the host in the key. A fact that was readable when recorded and is
-    not now counts as a difference, with the reason: a driver that stopped answering is no driver to measure.
-    """
-    from .drift import in_words, reason_for
-
-    readings = Readings(sources or Sources())
-    facts = {name: value for name, value in host_class(fp_recorded).items() if name not in SLOW_FACTS}
-    now = host_class(fingerprints.read_quick_facts(readings))
-    found = []
-    for path, old, new in differences(facts, now):
-        reason = reason_for(path, readings.unreadable)
-        found.append(in_words(path, old, new) + (f" ({reason})" if new is None and reason else ""))
-    return found
 
 
 def _gpu_class(gpu: Mapping[str, Any]) -> dict[str, Any]:

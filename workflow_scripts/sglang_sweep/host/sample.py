@@ -1,9 +1,32 @@
-"""What the host is doing now: taken before and after every launch, kept beside its numbers."""
+"""What every launch asks the host: is it still the one in the key, and what is it doing now?"""
 
+from collections.abc import Mapping
 from typing import Any
 
 from . import gpus, system
+from .drift import in_words, reason_for
+from .fingerprint import read_quick_facts
+from .host_class import differences, host_class
 from .sources import Readings, Sources, Unreadable
+
+# Topology needs nvidia-smi (seconds) and ACS needs root: a launch does not ask for them again.
+SLOW_FACTS = ("topology", "acs")
+
+
+def quick_check(fp_recorded: Mapping[str, Any], sources: Sources | None = None) -> list[str]:
+    """What no longer holds of the recorded class, among the facts that cost little to read again.
+
+    An empty list means: this is still the host in the key. A fact that was readable when recorded and is
+    not now counts as a difference, with the reason: a driver that stopped answering is no driver to measure.
+    """
+    readings = Readings(sources or Sources())
+    facts = {name: value for name, value in host_class(fp_recorded).items() if name not in SLOW_FACTS}
+    now = host_class(read_quick_facts(readings))
+    found = []
+    for path, old, new in differences(facts, now):
+        reason = reason_for(path, readings.unreadable)
+        found.append(in_words(path, old, new) + (f" ({reason})" if new is None and reason else ""))
+    return found
 
 
 def quick_sample(sources: Sources | None = None) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from .sources import Readings, Unreadable
 
 LSCPU = ("lscpu",)
 CPUFREQ = "/sys/devices/system/cpu/cpufreq"
-GIB = 1024**3
 MIB = 1024**2
 
 
@@ -15,14 +14,14 @@ def read_system(readings: Readings) -> dict[str, Any]:
     """OS, kernel, architecture, host name, kernel arguments that concern PCIe, memory or power."""
     text = readings.sources.read_text
     return {
-        "hostname": readings.take("system.hostname", lambda: text("/proc/sys/kernel/hostname").strip()),
-        "os": readings.take("system.os", lambda: _os_name(text("/etc/os-release"))),
-        "kernel": readings.take("system.kernel", lambda: text("/proc/sys/kernel/osrelease").strip()),
-        "architecture": readings.take("system.architecture", readings.sources.architecture),
+        "hostname": readings.take("hostname", lambda: text("/proc/sys/kernel/hostname").strip()),
+        "os": readings.take("os", lambda: _os_name(text("/etc/os-release"))),
+        "kernel": readings.take("kernel", lambda: text("/proc/sys/kernel/osrelease").strip()),
+        "architecture": readings.take("architecture", readings.sources.architecture),
         "kernel_arguments": readings.take(
-            "system.kernel_arguments", lambda: _relevant_arguments(text("/proc/cmdline"))
+            "kernel_arguments", lambda: _relevant_arguments(text("/proc/cmdline"))
         ),
-        "virtual_machine": readings.take("system.virtual_machine", lambda: _virtual_machine(readings)),
+        "virtual_machine": readings.take("virtual_machine", lambda: _virtual_machine(readings)),
         "container": _container(readings),
     }
 
@@ -58,13 +57,13 @@ def read_cpu(readings: Readings) -> dict[str, Any]:
 
 
 def read_memory(readings: Readings) -> dict[str, Any]:
-    """Main memory in MiB; transparent huge pages as the kernel words the active choice."""
+    """Main memory in GiB with one decimal; transparent huge pages as the kernel words the active choice."""
     table = readings.take("memory", lambda: _meminfo(readings.sources.read_text("/proc/meminfo"))) or {}
     huge = "/sys/kernel/mm/transparent_hugepage/enabled"
     return {
-        "total_mib": readings.take("memory.total_mib", lambda: table.get("MemTotal")),
-        "available_mib": readings.take("memory.available_mib", lambda: table.get("MemAvailable")),
-        "swap_total_mib": readings.take("memory.swap_total_mib", lambda: table.get("SwapTotal")),
+        "total_gib": readings.take("memory.total_gib", lambda: table.get("MemTotal")),
+        "available_gib": readings.take("memory.available_gib", lambda: table.get("MemAvailable")),
+        "swap_total_gib": readings.take("memory.swap_total_gib", lambda: table.get("SwapTotal")),
         "transparent_hugepages": readings.take(
             "memory.transparent_hugepages",
             lambda: _first_group(r"\[(\w+)\]", readings.sources.read_text(huge)),
@@ -207,10 +206,10 @@ def _policies(readings: Readings, name: str) -> str:
     return kinds[0] if len(kinds) == 1 else ", ".join(f"{kind} on {words.count(kind)}" for kind in kinds)
 
 
-def _meminfo(text: str) -> dict[str, int]:
-    """Fields in MiB (the file's "kB" are KiB)."""
+def _meminfo(text: str) -> dict[str, float]:
+    """Fields in GiB (the file's "kB" are KiB)."""
     rows = re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)
-    return {name: int(kib) // 1024 for name, kib in rows}
+    return {name: round(int(kib) / 1024**2, 1) for name, kib in rows}
 
 
 def _first_group(pattern: str, text: str) -> str:

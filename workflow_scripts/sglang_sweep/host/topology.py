@@ -30,11 +30,11 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 def read_topology(readings: Readings, gpu_count: int | None) -> dict[str, Any]:
     """Matrices indexed by GPU (``links[0][1]`` is how GPU 0 reaches GPU 1; None on the diagonal).
 
-    ``link_classes`` counts pairs. All is null on a host without GPUs: there is nothing between nothing.
+    ``summary`` counts pairs of GPUs by link class. All is null on a host without GPUs.
     """
     nothing: dict[str, Any] = {
         "links": None,
-        "link_classes": None,
+        "summary": None,
         "numa_affinity": None,
         "cpu_affinity": None,
         "p2p": dict.fromkeys(P2P),
@@ -67,7 +67,7 @@ def parse_topology(text: str) -> dict[str, Any]:
         raise Unreadable(f"nvidia-smi topo -m: {count} GPUs named, but the matrix has another shape")
     return {
         "links": links,
-        "link_classes": dict(sorted(Counter(pairs(links)).items())),
+        "summary": summary(links),
         "cpu_affinity": affinity["CPU Affinity"],
         "numa_affinity": affinity["NUMA Affinity"],
     }
@@ -77,7 +77,10 @@ def parse_p2p(text: str) -> list[list[str | None]]:
     """The matrix of ``nvidia-smi topo -p2p``, in words of :data:`P2P_STATES`; None on the diagonal."""
     header, rows = _table(text)
     count = len(header)
-    matrix = [[P2P_STATES.get(cell) for cell in cells[:count]] for _, cells in rows[:count]]
+    matrix = [
+        [None if cell == "X" else P2P_STATES.get(cell, "unknown") for cell in cells[:count]]
+        for _, cells in rows[:count]
+    ]
     if not count or len(matrix) != count or any(len(row) != count for row in matrix):
         raise Unreadable(f"nvidia-smi topo -p2p: no matrix in its answer: {text.strip()[:160]!r}")
     return matrix
@@ -87,6 +90,12 @@ def pairs(matrix: list[list[str | None]]) -> list[str]:
     """The values above the diagonal, ``unknown`` where the cell says nothing."""
     size = len(matrix)
     return [matrix[i][j] or "unknown" for i in range(size) for j in range(i + 1, size)]
+
+
+def summary(matrix: list[list[str | None]]) -> str:
+    """``12x NODE, 16x SYS``: pairs by what the matrix says of them."""
+    counts = sorted(Counter(pairs(matrix)).items())
+    return ", ".join(f"{count}x {kind}" for kind, count in counts) or "a single GPU"
 
 
 def _answer(readings: Readings, command: tuple[str, ...]) -> str:
