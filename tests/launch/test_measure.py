@@ -30,6 +30,7 @@ def order(mode: str, **changes: object) -> LaunchOrder:
         "campaign": "unit",
         "variant": mode,
         "key": "0123456789",
+        "identity": {"flags": {}},
         "block": 1,
         "position": 0,
         "command": [sys.executable, str(HERE / "scripted_server.py"), mode],

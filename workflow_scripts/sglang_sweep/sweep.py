@@ -14,7 +14,9 @@ from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
-from sglang_sweep.host.fingerprint import class_digest, fingerprint
+from sglang_sweep.host.fingerprint import fingerprint
+from sglang_sweep.host.host_class import class_digest
+from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import server_environment
 from sglang_sweep.launch.measure import LaunchOrder, Limits
 from sglang_sweep.stacks.models import Model, load_model
@@ -119,32 +121,41 @@ class Sweep:
         """The served model's folder, or its hub id."""
         return str(self.models[plan.model_name(variant.model)].path(self.store))
 
+    def identity(self, folder: str, block: int) -> dict[str, Any]:
+        """The part of launch.json that is known before anything runs."""
+        arm = self.schedule.arm(folder)
+        stack = self.stacks[arm.variant.stack]
+        position = next(
+            (x.position for x in self.schedule.launches if x.arm is arm and x.block == block), len(self.schedule.arms)
+        )
+        return {
+            "campaign": self.campaign.name,
+            "variant": arm.name,
+            "key": arm.key,
+            "identity": arm.identity,
+            "block": block,
+            "position": position,
+            "stack": {"name": stack.name, "digest": stack.digest, "sglang_version": stack.sglang_version, "python": None},
+            "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
+        }
+
     def launch_order(self, folder: str, block: int) -> LaunchOrder:
         """The launch whose record is ``<folder>/block-<block>/launch.json``."""
         arm = self.schedule.arm(folder)
         stack = self.stacks[arm.variant.stack]
         declared = {**stack.env, **self.config["server_env"], **arm.variant.env}
         facts = record.read_json(self.stack_marker(arm.variant.stack))
-        position = next(
-            (x.position for x in self.schedule.launches if x.arm is arm and x.block == block), len(self.schedule.arms)
-        )
+        identity = self.identity(folder, block)
+        identity["stack"] |= {
+            "sglang_version": facts.get("sglang") or stack.sglang_version,
+            "python": facts.get("python"),
+        }
         return LaunchOrder(
-            campaign=self.campaign.name,
-            variant=arm.name,
-            key=arm.key,
-            block=block,
-            position=position,
+            **identity,
             command=self.server_command(arm.variant),
             environment=server_environment(dict(os.environ), declared),
             declared_environment=declared,
             model=self.model_path(arm.variant),
-            stack={
-                "name": stack.name,
-                "digest": stack.digest,
-                "sglang_version": facts.get("sglang") or stack.sglang_version,
-                "python": facts.get("python"),
-            },
-            host={"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
             workloads=self.campaign.workloads,
             windows=self.campaign.design.windows,
             client_python=self.stacks[self.campaign.baseline.stack].python(self.store),
@@ -190,3 +201,14 @@ def host_for_planning(main_process: bool, dry_run: bool) -> dict[str, Any]:
     return host
 
 
+
+
+def refuse_other_host(host: dict[str, Any]) -> None:
+    """Raises InfrastructureFault when this is no longer the host that the launch keys were made for."""
+    changed = quick_check(host)
+    if changed:
+        raise InfrastructureFault(
+            "this host is not the one in the launch keys: " + "; ".join(changed),
+            remedy="snakemake --cores 1 environment (its fingerprint is then the new host's, and what was measured "
+            "on the old one is kept under its keys)",
+        )

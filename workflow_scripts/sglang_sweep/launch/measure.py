@@ -44,6 +44,7 @@ class LaunchOrder:
     campaign: str
     variant: str
     key: str
+    identity: dict[str, Any]
     block: int
     position: int
     command: list[str]
@@ -292,6 +293,7 @@ class _Run:
             "campaign": launch.campaign,
             "variant": launch.variant,
             "key": launch.key,
+            "identity": launch.identity,
             "block": launch.block,
             "position": launch.position,
             "started_at": self.started_at,
