@@ -1,0 +1,121 @@
+"""Keys and schedules: what is missing, and nothing else."""
+
+import dataclasses
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sglang_sweep.campaign import Campaign, load_campaign
+from sglang_sweep.plan import Arm, Schedule, arms_of, estimate, schedule
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+def campaign(**design: object) -> Campaign:
+    loaded = load_campaign("cpu-demo")
+    return dataclasses.replace(loaded, design=dataclasses.replace(loaded.design, **design))
+
+
+def arms(of: Campaign, host: str = "h", stack: str = "s") -> tuple[Arm, ...]:
+    return arms_of(of, {"cpu": stack}, {"smollm2-135m": "m"}, host, {})
+
+
+def record(plan: Schedule, count: int, at: datetime = NOW, seconds: float = 60) -> None:
+    """Writes the first ``count`` missing launches as if they had run one after another."""
+    for launch in plan.missing[:count]:
+        launch.path.parent.mkdir(parents=True, exist_ok=True)
+        text = {
+            "campaign": plan.campaign.name,
+            "variant": launch.arm.name,
+            "outcome": "completed",
+            "started_at": at.isoformat(),
+            "finished_at": (at + timedelta(seconds=seconds)).isoformat(),
+        }
+        launch.path.write_text(json.dumps(text))
+        at += timedelta(seconds=seconds)
+
+
+def test_every_block_holds_each_variant_once_and_the_baseline_twice(tmp_path: Path) -> None:
+    plan = schedule(campaign(blocks=3), arms(campaign()), tmp_path, NOW)
+    for block in (1, 2, 3):
+        names = sorted(launch.arm.name for launch in plan.launches if launch.block == block)
+        assert names == ["baseline", "baseline-prime", "mscclpp", "policy-lpm", "radix-off", "tp2"]
+
+
+def test_both_baseline_arms_share_a_key_and_not_a_folder() -> None:
+    baseline, prime = arms(campaign())[:2]
+    assert baseline.key == prime.key
+    assert baseline.folder != prime.folder
+
+
+def test_priorities_follow_the_random_order(tmp_path: Path) -> None:
+    plan = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    priorities = [plan.priority(launch.arm.folder, launch.block) for launch in plan.launches]
+    assert priorities == sorted(priorities, reverse=True)
+    assert [launch.block for launch in plan.launches] == sorted(launch.block for launch in plan.launches)
+
+
+def test_what_was_measured_is_not_missing(tmp_path: Path) -> None:
+    first = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    record(first, 7)
+    again = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    assert [launch.path for launch in again.missing] == [launch.path for launch in first.missing[7:]]
+
+
+def test_editing_one_variant_makes_exactly_its_launches_missing(tmp_path: Path) -> None:
+    before = campaign()
+    record(schedule(before, arms(before), tmp_path, NOW), 100)
+    edited = [
+        dataclasses.replace(v, flags={**v.flags, "schedule-policy": "dfs-weight"}) if v.name == "policy-lpm" else v
+        for v in before.variants
+    ]
+    after = dataclasses.replace(before, variants=tuple(edited))
+    missing = schedule(after, arms(after), tmp_path, NOW).missing
+    assert [(x.arm.name, x.block) for x in missing] == [("policy-lpm", 1), ("policy-lpm", 2), ("policy-lpm", 3)]
+
+
+def test_a_variant_edited_long_after_gets_blocks_with_baselines_of_their_own(tmp_path: Path) -> None:
+    before = campaign()
+    record(schedule(before, arms(before), tmp_path, NOW), 100)
+    variants = tuple(dataclasses.replace(v, env={"X": "1"}) if v.name == "tp2" else v for v in before.variants)
+    after = dataclasses.replace(before, variants=variants)
+    missing = schedule(after, arms(after), tmp_path, NOW + timedelta(days=9)).missing
+    assert {x.block for x in missing} == {4, 5, 6}
+    assert {x.arm.name for x in missing} == {"baseline", "baseline-prime", "tp2"}
+
+
+def test_going_back_to_an_old_stack_finds_the_old_results(tmp_path: Path) -> None:
+    for stack in ("old", "new"):
+        record(schedule(campaign(), arms(campaign(), stack=stack), tmp_path, NOW), 100)
+    assert schedule(campaign(), arms(campaign(), stack="old"), tmp_path, NOW).missing == []
+
+
+def test_a_different_host_class_reopens_everything() -> None:
+    assert {a.key for a in arms(campaign(), host="x")}.isdisjoint({a.key for a in arms(campaign(), host="y")})
+
+
+def test_key_order_comments_and_hypotheses_change_no_key(tmp_path: Path) -> None:
+    text = Path("config/campaigns/cpu-demo.yaml").read_text()
+    shuffled = text.replace("    device: cpu\n    dtype: float32\n", "    dtype:   float32  # same\n    device: cpu\n")
+    assert shuffled != text
+    shuffled = shuffled.replace("a true null.", "surely nothing.")
+    (tmp_path / "cpu-demo.yaml").write_text(shuffled)
+    assert [a.key for a in arms(load_campaign("cpu-demo", tmp_path))] == [a.key for a in arms(campaign())]
+
+
+def test_more_blocks_extend_what_exists(tmp_path: Path) -> None:
+    record(schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW), 100)
+    assert {x.block for x in schedule(campaign(blocks=3), arms(campaign()), tmp_path, NOW).missing} == {3}
+
+
+def test_adaptive_mode_plans_at_most_its_maximum(tmp_path: Path) -> None:
+    plan = schedule(campaign(mode="adaptive", max_blocks=5), arms(campaign()), tmp_path, NOW)
+    assert max(launch.block for launch in plan.launches) == 5
+
+
+def test_the_estimate_rests_on_past_launches(tmp_path: Path) -> None:
+    plan = schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW)
+    assert "assumed" in estimate(plan, tmp_path).basis
+    record(plan, 6, seconds=30)
+    cost = estimate(schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW), tmp_path)
+    assert (cost.launches, cost.minutes, cost.basis) == (6, 3.0, "6 launches of this campaign")
