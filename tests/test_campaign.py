@@ -18,7 +18,14 @@ MINIMAL: dict[str, Any] = {
         {"name": "two", "parent": "one", "hypothesis": "both", "change": {"env": {"A": None, "B": "2"}}},
     ],
     "workloads": [
-        {"name": "w", "dataset": "random-ids", "concurrency": 2, "prompts": 4, "input_tokens": 8, "output_tokens": 4}
+        {
+            "name": "w",
+            "dataset": "random-ids",
+            "concurrency": 2,
+            "prompts": 4,
+            "input_tokens": 8,
+            "output_tokens": 4,
+        }
     ],
     "design": {"blocks": 2, "primary": {"workload": "w", "metric": "output_throughput"}},
 }
@@ -59,21 +66,41 @@ def test_a_variant_that_needs_a_patch_stays_planned(tmp_path: Path) -> None:
     ("changes", "expected"),
     [
         ({"typo": 1}, ["c.yaml: unknown key 'typo'"]),
-        ({"variants": variants(hypotesis="x")}, ["variants[0]", "unknown key 'hypotesis'", "did you mean 'hypothesis'"]),
+        (
+            {"variants": variants(hypotesis="x")},
+            ["variants[0]", "unknown key 'hypotesis'", "did you mean 'hypothesis'"],
+        ),
         ({"variants": variants(name="Two")}, ["variants[0].name", "not a valid name"]),
         ({"variants": variants(name="two")}, ["variants[1].name", "also the name at variants[0].name"]),
         ({"variants": variants(name="../x")}, ["variants[0].name", "not a valid name", "Lower-case"]),
         ({"variants": variants(name="x-prime")}, ["variants[0].name", "A' arm"]),
-        ({"variants": variants(parent="nobody")}, ["variants[0].parent", "unknown parent 'nobody'", "baseline"]),
-        ({"design": {**MINIMAL["design"], "blocks": 0}}, ["design.blocks", "0 is less than the minimum of 1"]),
-        ({"design": {"primary": {"workload": "v", "metric": "goodput"}}}, ["design.primary.workload", "'v'", "one of w"]),
+        (
+            {"variants": variants(parent="nobody")},
+            ["variants[0].parent", "unknown parent 'nobody'", "baseline"],
+        ),
+        (
+            {"design": {**MINIMAL["design"], "blocks": 0}},
+            ["design.blocks", "0 is less than the minimum of 1"],
+        ),
+        (
+            {"design": {"primary": {"workload": "v", "metric": "goodput"}}},
+            ["design.primary.workload", "'v'", "one of w"],
+        ),
         ({"design": {"primary": {"workload": "w", "metric": "goodput"}}}, ["design.primary.metric", "slo"]),
-        ({"workloads": [{"name": "w", "dataset": "custom", "concurrency": 1}]}, ["workloads[0]", "custom needs 'path'"]),
-        ({"forbidden": {"flags": ["disable-radix-cache"], "reason": "asked"}}, ["variants[0].change.flags", "asked"]),
+        (
+            {"workloads": [{"name": "w", "dataset": "custom", "concurrency": 1}]},
+            ["workloads[0]", "custom needs 'path'"],
+        ),
+        (
+            {"forbidden": {"flags": ["disable-radix-cache"], "reason": "asked"}},
+            ["variants[0].change.flags", "asked"],
+        ),
         ({"model": {"name": "x"}}, ["model", "fits none of the allowed forms", "config/models.yaml"]),
     ],
 )
-def test_a_mistake_is_named_with_file_key_and_remedy(tmp_path: Path, changes: dict, expected: list[str]) -> None:
+def test_a_mistake_is_named_with_file_key_and_remedy(
+    tmp_path: Path, changes: dict, expected: list[str]
+) -> None:
     with pytest.raises(UserError) as caught:
         load_campaign("c", write(tmp_path, **changes))
     for part in expected:

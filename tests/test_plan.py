@@ -66,18 +66,26 @@ def test_editing_one_variant_makes_exactly_its_launches_missing(tmp_path: Path) 
     before = campaign()
     record(schedule(before, arms(before), tmp_path, NOW), 100)
     edited = [
-        dataclasses.replace(v, flags={**v.flags, "schedule-policy": "dfs-weight"}) if v.name == "policy-lpm" else v
+        dataclasses.replace(v, flags={**v.flags, "schedule-policy": "dfs-weight"})
+        if v.name == "policy-lpm"
+        else v
         for v in before.variants
     ]
     after = dataclasses.replace(before, variants=tuple(edited))
     missing = schedule(after, arms(after), tmp_path, NOW).missing
-    assert [(x.arm.name, x.block) for x in missing] == [("policy-lpm", 1), ("policy-lpm", 2), ("policy-lpm", 3)]
+    assert [(x.arm.name, x.block) for x in missing] == [
+        ("policy-lpm", 1),
+        ("policy-lpm", 2),
+        ("policy-lpm", 3),
+    ]
 
 
 def test_a_variant_edited_long_after_gets_blocks_with_baselines_of_their_own(tmp_path: Path) -> None:
     before = campaign()
     record(schedule(before, arms(before), tmp_path, NOW), 100)
-    variants = tuple(dataclasses.replace(v, env={"X": "1"}) if v.name == "tp2" else v for v in before.variants)
+    variants = tuple(
+        dataclasses.replace(v, env={"X": "1"}) if v.name == "tp2" else v for v in before.variants
+    )
     after = dataclasses.replace(before, variants=variants)
     missing = schedule(after, arms(after), tmp_path, NOW + timedelta(days=9)).missing
     assert {x.block for x in missing} == {4, 5, 6}
@@ -96,7 +104,9 @@ def test_a_different_host_class_reopens_everything() -> None:
 
 def test_key_order_comments_and_hypotheses_change_no_key(tmp_path: Path) -> None:
     text = Path("config/campaigns/cpu-demo.yaml").read_text()
-    shuffled = text.replace("    device: cpu\n    dtype: float32\n", "    dtype:   float32  # same\n    device: cpu\n")
+    shuffled = text.replace(
+        "    device: cpu\n    dtype: float32\n", "    dtype:   float32  # same\n    device: cpu\n"
+    )
     assert shuffled != text
     shuffled = shuffled.replace("a true null.", "surely nothing.")
     (tmp_path / "cpu-demo.yaml").write_text(shuffled)

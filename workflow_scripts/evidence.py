@@ -7,7 +7,10 @@ from sglang_sweep.job import logged
 from sglang_sweep.record import write_json
 
 with logged(snakemake.log[0]):
-    paths = {name: [Path(path) for path in snakemake.input.get(name, [])] for name in ("launches", "baseline", "profile")}
+    paths = {
+        name: [Path(path) for path in snakemake.input.get(name, [])]
+        for name in ("launches", "baseline", "profile")
+    }
     write_json(
         Path(snakemake.output[0]),
         assess_arm(

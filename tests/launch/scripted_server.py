@@ -28,7 +28,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/ready":
             self.answer({}, 404 if mode == "old" else 200)
         elif self.path == "/server_info":
-            self.answer({"tp_size": 1, "api_key": "hush", "internal_states": [{"env_vars": {"HF_TOKEN": "hush"}}]})
+            self.answer(
+                {"tp_size": 1, "api_key": "hush", "internal_states": [{"env_vars": {"HF_TOKEN": "hush"}}]}
+            )
         elif self.path == "/metrics":
             self.answer("sglang:num_running_reqs 0.0\n")
         else:
@@ -57,7 +59,9 @@ if mode == "bad-flag":
     sys.exit(2)
 if mode == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    subprocess.Popen([sys.executable, "-c", "import signal,time;signal.signal(15,signal.SIG_IGN);time.sleep(600)"])
+    subprocess.Popen(
+        [sys.executable, "-c", "import signal,time;signal.signal(15,signal.SIG_IGN);time.sleep(600)"]
+    )
 if mode in ("silent", "busy"):
     if mode == "busy":
         threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()

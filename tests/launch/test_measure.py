@@ -18,8 +18,12 @@ from sglang_sweep.launch.measure import Instruments, LaunchOrder, Limits, measur
 
 HERE = Path(__file__).parent
 INSTRUMENTS = Instruments(
-    cause_of=lambda log, version, code: ("bad_flag", "unrecognized arguments") if code == 2 else ("unknown", None),
-    stall_verdict=lambda samples: "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.5 else "progressing",
+    cause_of=lambda log, version, code: (
+        ("bad_flag", "unrecognized arguments") if code == 2 else ("unknown", None)
+    ),
+    stall_verdict=lambda samples: (
+        "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.5 else "progressing"
+    ),
     sample_host=dict,
 )
 
@@ -39,7 +43,9 @@ def order(mode: str, **changes: object) -> LaunchOrder:
         "model": "m",
         "stack": {"name": "none", "digest": "0", "sglang_version": "0.5.23", "python": "3"},
         "host": {"hostname": "here", "class_digest": "0"},
-        "workloads": (Workload("w", "random-ids", 2, prompts=4, input_tokens=8, output_tokens=4, slo={"e2e_ms": 100}),),
+        "workloads": (
+            Workload("w", "random-ids", 2, prompts=4, input_tokens=8, output_tokens=4, slo={"e2e_ms": 100}),
+        ),
         "windows": 3,
         "client_python": Path(sys.executable),
         "share_processors": True,
@@ -93,7 +99,9 @@ def test_a_busy_server_is_given_up_only_at_the_launch_limit(tmp_path: Path) -> N
 def test_a_hanging_client_does_not_hold_the_launch(tmp_path: Path) -> None:
     environment = {**order("healthy").environment, "FAKE_CLIENT": "hangs"}
     limits = Limits(launch_s=20, stall_s=3, window_s=1, stop_s=1)
-    result = measure(order("healthy", environment=environment, limits=limits), tmp_path / "launch.json", INSTRUMENTS)
+    result = measure(
+        order("healthy", environment=environment, limits=limits), tmp_path / "launch.json", INSTRUMENTS
+    )
     assert (result["outcome"], result["cause"]) == ("failed", "client_hang")
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 
 def order(arms: Sequence[str], block: int, seed: int) -> list[str]:
-    """Return the arms in the order in which block number `block` (from 0 or 1 on) launches them.
+    """Return the arms in the order in which block number `block` (the first is 1) launches them.
 
     Depends on the set of arms, not on how it is sorted, and on nothing else but block and seed: the same on
     every machine and Python.
@@ -24,12 +24,11 @@ def order(arms: Sequence[str], block: int, seed: int) -> list[str]:
     if len(set(arms)) != len(arms):
         raise ValueError(f"an arm is named twice: {sorted(arms)}")
     rows_in_cycle = cycle_length(len(arms))
-    cycle, row = divmod(block, rows_in_cycle)
-    parts = sorted(arms)
-    draw = _generator(seed, cycle, parts)
-    draw.shuffle(parts)
-    pairs = mirrored_pairs(len(arms))
-    draw.shuffle(pairs)
+    cycle, row = divmod(block - 1, rows_in_cycle)
+    draw = _generator(seed, cycle, sorted(arms))
+    # Sorting by draws of random() is reproducible on every Python; shuffle() promises less.
+    parts = sorted(sorted(arms), key=lambda _: draw.random())
+    pairs = sorted(mirrored_pairs(len(arms)), key=lambda _: draw.random())
     rows = [r for pair in pairs for r in (pair if draw.random() < 0.5 else pair[::-1])]
     return [parts[part] for part in rows[row]]
 

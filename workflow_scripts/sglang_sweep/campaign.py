@@ -143,7 +143,9 @@ def load_campaign(name: str, folder: Path = Path("config/campaigns")) -> Campaig
     """Reads and checks ``<folder>/<name>.yaml``. Raises UserError(s) naming file, key, reason and remedy."""
     file = folder / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise UserError(f"{name!r} is not a campaign name", file=file, remedy="lower-case letters, digits, dashes")
+        raise UserError(
+            f"{name!r} is not a campaign name", file=file, remedy="lower-case letters, digits, dashes"
+        )
     if not file.exists():
         known = sorted(path.stem for path in folder.glob("*.yaml"))
         raise UserError("there is no such campaign", file=file, remedy=f"known campaigns: {', '.join(known)}")
@@ -200,9 +202,16 @@ def _semantic_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
     for index, variant in enumerate(raw.get("variants", [])):
         key, name = f"variants[{index}].name", variant["name"]
         if name.casefold() in seen:
-            yield UserError(f"{name!r} is also the name at {seen[name.casefold()]}", file=file, key=key, remedy="rename one")
+            yield UserError(
+                f"{name!r} is also the name at {seen[name.casefold()]}",
+                file=file,
+                key=key,
+                remedy="rename one",
+            )
         elif name.endswith(PRIME):
-            yield UserError(f"names ending in {PRIME!r} belong to the A' arm", file=file, key=key, remedy="rename it")
+            yield UserError(
+                f"names ending in {PRIME!r} belong to the A' arm", file=file, key=key, remedy="rename it"
+            )
         parent = variant.get("parent", baseline)
         if parent.casefold() not in seen:
             yield UserError(
@@ -236,7 +245,13 @@ def _semantic_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
 
 _NEEDS = {
     "random-ids": ("prompts", "input_tokens", "output_tokens"),
-    "generated-shared-prefix": ("groups", "prompts_per_group", "prefix_tokens", "input_tokens", "output_tokens"),
+    "generated-shared-prefix": (
+        "groups",
+        "prompts_per_group",
+        "prefix_tokens",
+        "input_tokens",
+        "output_tokens",
+    ),
     "custom": ("path", "prompts"),
 }
 
@@ -244,7 +259,12 @@ _NEEDS = {
 def _workload_problems(workload: dict[str, Any], file: Path, key: str) -> Iterable[UserError]:
     needs = _NEEDS[workload["dataset"]]
     for missing in (name for name in needs if name not in workload):
-        yield UserError(f"{workload['dataset']} needs {missing!r}", file=file, key=key, remedy=f"needed: {', '.join(needs)}")
+        yield UserError(
+            f"{workload['dataset']} needs {missing!r}",
+            file=file,
+            key=key,
+            remedy=f"needed: {', '.join(needs)}",
+        )
     if workload["dataset"] == "custom" and "path" in workload and not Path(workload["path"]).exists():
         yield UserError(f"no such file {workload['path']!r}", file=file, key=f"{key}.path")
 
@@ -257,7 +277,9 @@ def _forbidden_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
     ]:
         for kind in ("flags", "env"):
             for name in set(item.get(kind) or {}) & set(forbidden.get(kind, [])):
-                yield UserError(f"{name} must not run here: {reason}", file=file, key=f"{key}.{kind}", remedy="remove it")
+                yield UserError(
+                    f"{name} must not run here: {reason}", file=file, key=f"{key}.{kind}", remedy="remove it"
+                )
 
 
 def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:

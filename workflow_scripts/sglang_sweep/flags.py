@@ -46,7 +46,9 @@ def recorded_table(version: str, folder: Path = TABLES) -> FlagTable:
     older = [v for v in recorded if Version(v) <= wanted]
     nearest = max(older, key=Version) if older else min(recorded, key=Version)
     table = _read(nearest, recorded[nearest])
-    return FlagTable(nearest, table.names, table.deprecated, f"no flag table for SGLang {version}; {nearest}'s was used")
+    return FlagTable(
+        nearest, table.names, table.deprecated, f"no flag table for SGLang {version}; {nearest}'s was used"
+    )
 
 
 def _read(version: str, path: Path) -> FlagTable:
@@ -64,7 +66,11 @@ def unknown_flags(flags: dict[str, Any], table: FlagTable, file: Path, key: str)
     for name in flags:
         bare = name.lstrip("-")
         if name != bare:
-            errors.append(UserError(f"flag {name!r} is written without dashes", file=file, key=key, remedy=f"write {bare}:"))
+            errors.append(
+                UserError(
+                    f"flag {name!r} is written without dashes", file=file, key=key, remedy=f"write {bare}:"
+                )
+            )
         elif bare not in table.names:
             errors.append(
                 UserError(
@@ -120,4 +126,6 @@ SECRET = re.compile(r"(?i)(token|secret|passw|api[-_]?key|credential)")
 
 def redacted(environment: dict[str, str]) -> dict[str, str]:
     """The environment with the values of secret-looking names replaced."""
-    return {name: "<redacted>" if SECRET.search(name) else value for name, value in sorted(environment.items())}
+    return {
+        name: "<redacted>" if SECRET.search(name) else value for name, value in sorted(environment.items())
+    }

@@ -18,7 +18,11 @@ def logged(log: str | Path) -> Iterator[Callable[[str], None]]:
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     terminal = sys.stderr
-    with path.open("w", buffering=1, encoding="utf-8") as stream, redirect_stdout(stream), redirect_stderr(stream):
+    with (
+        path.open("w", buffering=1, encoding="utf-8") as stream,
+        redirect_stdout(stream),
+        redirect_stderr(stream),
+    ):
 
         def say(text: str) -> None:
             print(text)

@@ -109,7 +109,9 @@ def model_name(spec: ModelSpec) -> str:
     return spec if isinstance(spec, str) else canonical_json(spec)
 
 
-def schedule(campaign: Campaign, arms: tuple[Arm, ...], results: Path, now: datetime | None = None) -> Schedule:
+def schedule(
+    campaign: Campaign, arms: tuple[Arm, ...], results: Path, now: datetime | None = None
+) -> Schedule:
     """Which arm is launched in which block, given what exists.
 
     An arm joins a block only while the block's baseline is contemporary (started within the design's
@@ -118,7 +120,9 @@ def schedule(campaign: Campaign, arms: tuple[Arm, ...], results: Path, now: date
     now = now or datetime.now(UTC)
     folder = results / campaign.name / "launches"
     baseline, prime, *others = arms
-    closed = _closed_blocks(folder / baseline.folder, now - timedelta(hours=campaign.design.contemporary_hours))
+    closed = _closed_blocks(
+        folder / baseline.folder, now - timedelta(hours=campaign.design.contemporary_hours)
+    )
     wanted: dict[int, list[Arm]] = {}
     for arm in others or [prime]:
         existing = _existing_blocks(folder / arm.folder)

@@ -11,7 +11,9 @@ def write_json(path: Path, value: Any) -> None:
     """Writes under a temporary name and renames, so that a killed job leaves no half file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    temporary.write_text(
+        json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8"
+    )
     temporary.replace(path)
 
 

@@ -85,7 +85,9 @@ class Sweep:
         flags = self.stacks[stack].folder(self.store) / "flags.json"
         if flags.exists():
             known = record.read_json(flags)
-            return FlagTable(known["sglang_version"], frozenset(known["flags"]), frozenset(known.get("deprecated", [])))
+            return FlagTable(
+                known["sglang_version"], frozenset(known["flags"]), frozenset(known.get("deprecated", []))
+            )
         return recorded_table(self.stacks[stack].sglang_version)
 
     def check_flags(self) -> None:
@@ -110,7 +112,9 @@ class Sweep:
         """All but ``--host`` and ``--port``."""
         stack = self.stacks[variant.stack]
         flags = {
-            name: str(self.models[plan.model_name(value["model"])].path(self.store)) if plan.is_model(value) else value
+            name: str(self.models[plan.model_name(value["model"])].path(self.store))
+            if plan.is_model(value)
+            else value
             for name, value in variant.flags.items()
         }
         # A fixed seed makes dummy weights and sampling the same in all arms; a declared one wins.
@@ -126,7 +130,8 @@ class Sweep:
         arm = self.schedule.arm(folder)
         stack = self.stacks[arm.variant.stack]
         position = next(
-            (x.position for x in self.schedule.launches if x.arm is arm and x.block == block), len(self.schedule.arms)
+            (x.position for x in self.schedule.launches if x.arm is arm and x.block == block),
+            len(self.schedule.arms),
         )
         return {
             "campaign": self.campaign.name,
@@ -135,7 +140,12 @@ class Sweep:
             "identity": arm.identity,
             "block": block,
             "position": position,
-            "stack": {"name": stack.name, "digest": stack.digest, "sglang_version": stack.sglang_version, "python": None},
+            "stack": {
+                "name": stack.name,
+                "digest": stack.digest,
+                "sglang_version": stack.sglang_version,
+                "python": None,
+            },
             "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
         }
 
@@ -199,8 +209,6 @@ def host_for_planning(main_process: bool, dry_run: bool) -> dict[str, Any]:
     if not dry_run:
         record.write_json(ENVIRONMENT, host)
     return host
-
-
 
 
 def refuse_other_host(host: dict[str, Any]) -> None:

@@ -43,7 +43,11 @@ class Sweeps:
         for sweep in self.named:
             name = sweep.campaign.name
             files += self.launches(name) + self.profiles(name)
-            files += [f"results/{name}/verdicts.json", f"reports/{name}/findings.md", f"reports/{name}/index.html"]
+            files += [
+                f"results/{name}/verdicts.json",
+                f"reports/{name}/findings.md",
+                f"reports/{name}/index.html",
+            ]
         return files
 
     def launches(self, campaign: str) -> list[str]:
@@ -74,12 +78,19 @@ class Sweeps:
 
     def evidence(self, campaign: str) -> list[str]:
         """Evidence of every arm."""
-        return [f"results/{campaign}/evidence/{arm.folder}.json" for arm in self.sweep(campaign).schedule.arms]
+        return [
+            f"results/{campaign}/evidence/{arm.folder}.json" for arm in self.sweep(campaign).schedule.arms
+        ]
 
     def requirements(self, campaign: str) -> list[str]:
         """Markers of every stack and model of the campaign."""
         sweep = self.sweep(campaign)
-        models = [marker for v in sweep.campaign.all_variants if not v.planned_only for marker in sweep.model_markers(v)]
+        models = [
+            marker
+            for v in sweep.campaign.all_variants
+            if not v.planned_only
+            for marker in sweep.model_markers(v)
+        ]
         return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sweep.stacks), *models])))
 
     def requirements_of(self, campaign: str, launch: str) -> list[str]:
@@ -87,7 +98,9 @@ class Sweeps:
         sweep = self.sweep(campaign)
         variant = sweep.schedule.arm(launch).variant
         stacks = {variant.stack, sweep.campaign.baseline.stack}
-        return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sorted(stacks)), *sweep.model_markers(variant)])))
+        return list(
+            dict.fromkeys(map(str, [*map(sweep.stack_marker, sorted(stacks)), *sweep.model_markers(variant)]))
+        )
 
     def priority(self, campaign: str, launch: str, block: str) -> int:
         """The launch's place in the random order, higher first."""
@@ -113,7 +126,9 @@ class Sweeps:
             verdicts = RESULTS / sweep.campaign.name / "verdicts.json"
             if verdicts.exists():
                 console.print(verdict_table(read_json(verdicts)))
-                console.print(f"reports/{sweep.campaign.name}/findings.md · reports/{sweep.campaign.name}/index.html")
+                console.print(
+                    f"reports/{sweep.campaign.name}/findings.md · reports/{sweep.campaign.name}/index.html"
+                )
 
 
 def modules(*names: str) -> list[str]:

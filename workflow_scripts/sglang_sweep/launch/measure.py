@@ -328,7 +328,9 @@ class _Run:
 
 def _hub_home(environment: dict[str, str]) -> str:
     """The client gets a home of its own, so the hub's cache must be named."""
-    return environment.get("HF_HOME") or str(Path(environment.get("HOME", "~")).expanduser() / ".cache/huggingface")
+    return environment.get("HF_HOME") or str(
+        Path(environment.get("HOME", "~")).expanduser() / ".cache/huggingface"
+    )
 
 
 def _redacted_info(info: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,11 @@ class Server:
         return [p for p in found.values() if _running(p)]
 
     def wait_ready(
-        self, launch_s: float, stall_s: float, stall_verdict: StallVerdict, sleep: Callable[[float], None] = time.sleep
+        self,
+        launch_s: float,
+        stall_s: float,
+        stall_verdict: StallVerdict,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> float:
         """Seconds from spawn to ready. Raises NotReady when it dies, stops making progress or takes too long.
 

@@ -206,7 +206,8 @@ def run_window(
     piece = output.with_suffix(".window")
     piece.unlink(missing_ok=True)
     client.run(
-        benchmark_arguments(workload, url=url, model=model, seed=workload.seed + index, output=piece), timeout_s
+        benchmark_arguments(workload, url=url, model=model, seed=workload.seed + index, output=piece),
+        timeout_s,
     )
     line = json.loads(piece.read_text(encoding="utf-8").splitlines()[-1])
     with output.open("a", encoding="utf-8") as kept:
@@ -226,7 +227,9 @@ def run_window(
     }
 
 
-def warm_up(client: Client, workload: Workload, *, url: str, model: str, folder: Path, timeout_s: float) -> None:
+def warm_up(
+    client: Client, workload: Workload, *, url: str, model: str, folder: Path, timeout_s: float
+) -> None:
     """Twice the concurrency, other prompts, then forgotten."""
     output = folder / "warmup.jsonl"
     client.run(
