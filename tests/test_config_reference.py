@@ -9,11 +9,12 @@ from sglang_sweep.config_reference import README, with_references
 
 SCHEMAS = sorted(Path("config/schemas").glob("*.schema.yaml"))
 KEYWORDS = {
-    "$schema", "$id", "$ref", "$defs", "title", "description", "type", "properties", "required", "items", "enum", "const",
-    "default", "additionalProperties", "patternProperties", "propertyNames", "oneOf", "anyOf", "allOf", "not", "if", "then",
-    "else", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems",
-    "maxItems", "minProperties", "maxProperties", "format", "examples", "uniqueItems", "prefixItems", "dependentRequired",
-    "contains", "unevaluatedProperties", "$comment", "dependentSchemas",
+    "$schema", "$id", "$ref", "$defs", "title", "description", "type", "properties", "required",
+    "items", "enum", "const", "default", "additionalProperties", "patternProperties", "propertyNames",
+    "oneOf", "anyOf", "allOf", "not", "if", "then", "else", "pattern", "minLength", "maxLength",
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
+    "minProperties", "maxProperties", "format", "examples", "uniqueItems", "prefixItems",
+    "dependentRequired", "contains", "unevaluatedProperties", "$comment", "dependentSchemas",
 }  # fmt: skip
 
 

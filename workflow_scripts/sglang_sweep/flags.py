@@ -4,6 +4,7 @@ SGLang's parser is argparse with prefix matching on, so ``--mem-fraction 0.9`` i
 ``--mem-fraction-static``: only exact names are let through here.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -102,9 +103,7 @@ def _suggestion(name: str, table: FlagTable) -> str:
 
 
 def command_line(flags: dict[str, Any]) -> list[str]:
-    """``{"tp-size": 2, "disable-cuda-graph": True}`` to ``["--disable-cuda-graph", "--tp-size", "2"]``, sorted by name."""
-    import json
-
+    """``{"tp-size": 2, "skip": True}`` to ``["--skip", "--tp-size", "2"]``, sorted by name."""
     words: list[str] = []
     for name, value in sorted(flags.items()):
         if value is None or value is False:

@@ -125,6 +125,25 @@ class Sweep:
         """The served model's folder, or its hub id."""
         return str(self.models[plan.model_name(variant.model)].path(self.store))
 
+    def declared(self, arm: plan.Arm) -> dict[str, Any]:
+        """What the campaign says about an arm, as plain data for evidence and report."""
+        variant = arm.variant
+        return {
+            "name": arm.name,
+            "key": arm.key,
+            "parent": variant.parent,
+            "hypothesis": variant.hypothesis,
+            "change": variant.change.as_dict(),
+            "flags": variant.flags,
+            "env": variant.env,
+            "stack": variant.stack,
+            "sglang_version": self.stacks[variant.stack].sglang_version,
+            "proof": list(variant.proof),
+            "tolerance": variant.tolerance,
+            "declares": list(variant.declares),
+            "speculation": variant.speculation,
+        }
+
     def identity(self, folder: str, block: int) -> dict[str, Any]:
         """The part of launch.json that is known before anything runs."""
         arm = self.schedule.arm(folder)

@@ -1,17 +1,20 @@
 """What the Snakefile asks: campaigns by name, the files each step needs, the order of launches."""
 
 import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
 from sglang_sweep import plan
+from sglang_sweep.campaign import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.sweep import RESULTS, Sweep, host_for_planning, load_config, load_sweep
 
 LIBRARY = Path(__file__).parent
+
+KNOWLEDGE = ("engagement", "causes", "implications")
+"""Files of config/knowledge/ that turn launches into evidence."""
 
 
 class Sweeps:
@@ -25,17 +28,33 @@ class Sweeps:
             self.named = [self._load(name) for name in self.config["campaigns"]]
         except (UserError, InfrastructureFault) as error:
             _end(error)
-        self.sweep = cache(self.sweep)  # type: ignore[method-assign]
+        self._others: dict[str, Sweep] = {}
 
     def _load(self, name: str) -> Sweep:
         return load_sweep(name, self.config, self.root, self.host)
 
     def sweep(self, campaign: str) -> Sweep:
         """The campaign of a wildcard."""
-        try:
-            return next((s for s in self.named if s.campaign.name == campaign), None) or self._load(campaign)
-        except (UserError, InfrastructureFault) as error:
-            _end(error)
+        for sweep in self.named:
+            if sweep.campaign.name == campaign:
+                return sweep
+        if campaign not in self._others:
+            try:
+                self._others[campaign] = self._load(campaign)
+            except (UserError, InfrastructureFault) as error:
+                _end(error)
+        return self._others[campaign]
+
+    @property
+    def store(self) -> Path:
+        """Where stacks and models are kept."""
+        return self.named[0].store
+
+    def declared(self, campaign: str, launch: str | None = None) -> dict[str, Any]:
+        """What was declared about one arm, or about all: it decides evidence and verdicts, not measurements."""
+        sweep = self.sweep(campaign)
+        arms = {arm.folder: sweep.declared(arm) for arm in sweep.schedule.arms}
+        return arms[launch] if launch else {"arms": arms, "design": vars(sweep.campaign.design)}
 
     def targets(self) -> list[str]:
         """Every outcome of every named campaign, so that a deleted one is made again."""
@@ -69,7 +88,7 @@ class Sweeps:
         return [
             f"results/{campaign}/profiles/{arm.folder}/profile.json"
             for arm in self.sweep(campaign).schedule.arms
-            if arm.variant.profile and not arm.name.endswith(plan.PRIME)
+            if arm.variant.profile and not arm.name.endswith(PRIME)
         ]
 
     def profile_of(self, campaign: str, launch: str) -> list[str]:
@@ -143,6 +162,6 @@ def modules(*names: str) -> list[str]:
     return [str(file) for file in files]
 
 
-def _end(error: Exception) -> Any:
+def _end(error: Exception) -> NoReturn:
     print(f"\n{error}\n", file=sys.stderr)
     sys.exit(1)

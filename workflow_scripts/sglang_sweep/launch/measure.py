@@ -130,7 +130,9 @@ class _Run:
             launch.client_python, folder / "client.log", launch.environment | client_home, client_cpus
         )
         self.started_at, self.timeline = record.now(), dict[str, float | None](spawned=0.0)
-        self.outcome, self.cause, self.reason = "completed", None, None  # type: ignore[var-annotated]
+        self.outcome = "completed"
+        self.cause: str | None = None
+        self.reason: str | None = None
         self.probe: list[dict[str, Any]] = []
         self.windows: list[dict[str, Any]] = []
         self.clean_room: dict[str, Any] = {}

@@ -57,7 +57,7 @@ def listeners(port: int) -> set[int | None]:
     return {
         connection.pid
         for connection in psutil.net_connections(kind="tcp")
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+        if connection.status == psutil.CONN_LISTEN and connection.laddr[-1:] == (port,)
     }
 
 

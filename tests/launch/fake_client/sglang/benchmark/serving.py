@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import time
+from pathlib import Path
 
 
 def cli_main() -> None:
@@ -18,5 +19,5 @@ def cli_main() -> None:
     line = {"output_throughput": 100.0 + args.seed, "completed": n, "duration": 1.0, "mean_ttft_ms": 10.0,
             "mean_tpot_ms": 5.0, "ttfts": [0.01] * n, "itls": [[0.005] * 3] * n, "output_lens": [4] * n,
             "errors": [""] * n}  # fmt: skip
-    with open(args.output_file, "a") as out:
+    with Path(args.output_file).open("a") as out:
         out.write(json.dumps(line) + "\n")
