@@ -1,0 +1,1 @@
+"""Where a step's time goes: torch-profiler traces, collectives, and the economics of speculation."""
