@@ -1,0 +1,94 @@
+rule figures:
+    """Draw the ratio of each variant with its interval, and the launches over time."""
+    input:
+        verdicts="results/{campaign}/verdicts.json",
+        launches=lambda w: SWEEPS.launches(w.campaign),
+        code=sweep_workflow.modules("report"),
+    output:
+        ratios=report(
+            "reports/{campaign}/ratios.svg",
+            caption="../reports/captions/ratios.rst",
+            category="{campaign}",
+            labels={"what": "change against the baseline"},
+        ),
+        blocks=report(
+            "reports/{campaign}/blocks.svg",
+            caption="../reports/captions/blocks.rst",
+            category="{campaign}",
+            labels={"what": "launches over time"},
+        ),
+        windows=report(
+            "reports/{campaign}/windows.svg",
+            caption="../reports/captions/windows.rst",
+            category="{campaign}",
+            labels={"what": "windows within launches"},
+        ),
+    log:
+        "results/{campaign}/logs/figures.log",
+    message:
+        "{wildcards.campaign}: figures"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/figures.py"
+
+
+rule tables:
+    """Write verdicts and launches as CSV."""
+    input:
+        verdicts="results/{campaign}/verdicts.json",
+        code=sweep_workflow.modules("report"),
+    output:
+        verdicts=report(
+            "reports/{campaign}/verdicts.csv",
+            caption="../reports/captions/verdicts.rst",
+            category="{campaign}",
+            labels={"what": "verdicts"},
+        ),
+        launches=report(
+            "reports/{campaign}/launches.csv",
+            caption="../reports/captions/launches.rst",
+            category="{campaign}",
+            labels={"what": "launches"},
+        ),
+    log:
+        "results/{campaign}/logs/tables.log",
+    message:
+        "{wildcards.campaign}: tables"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/tables.py"
+
+
+rule documents:
+    """Write findings.md, the living plan document, and index.html, the same with figures inside."""
+    input:
+        verdicts="results/{campaign}/verdicts.json",
+        launches=lambda w: SWEEPS.launches(w.campaign),
+        profiles=lambda w: SWEEPS.profiles(w.campaign),
+        figures=["reports/{campaign}/ratios.svg", "reports/{campaign}/blocks.svg", "reports/{campaign}/windows.svg"],
+        tables=["reports/{campaign}/verdicts.csv", "reports/{campaign}/launches.csv"],
+        templates=collect("reports/templates/{name}", name=["findings.md.j2", "index.html.j2", "page.css"]),
+        code=sweep_workflow.modules("report", "gather"),
+    output:
+        findings=report(
+            "reports/{campaign}/findings.md",
+            caption="../reports/captions/findings.rst",
+            category="{campaign}",
+            labels={"what": "findings"},
+        ),
+        page=report(
+            "reports/{campaign}/index.html",
+            caption="../reports/captions/page.rst",
+            category="{campaign}",
+            labels={"what": "page"},
+        ),
+    log:
+        "results/{campaign}/logs/documents.log",
+    message:
+        "{wildcards.campaign}: findings.md and index.html"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/documents.py"

@@ -1,0 +1,77 @@
+"""verdicts.json: the statistics of a campaign joined with the evidence of each arm."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep import record
+from sglang_sweep.campaign import PRIME
+from sglang_sweep.statistics.session import analyse
+
+
+def build_verdicts(
+    declared: Mapping[str, Any],
+    launches: Sequence[Path],
+    evidence: Sequence[Path],
+    host: Mapping[str, Any],
+    stacks: Mapping[str, Any],
+) -> dict[str, Any]:
+    """``declared`` is what the campaign says (question, design, arms); the paths are launch.json and evidence files.
+
+    ``host`` and ``stacks`` identify what the verdicts hold for. Paths in the result are relative to the
+    working directory, so that every one can be opened from there.
+    """
+    records = [{**record.read_json(path), "file": str(path)} for path in launches if path.exists()]
+    by_name = {item["name"]: item for item in map(record.read_json, evidence)}
+    arms = {arm["name"]: arm for arm in declared["arms"].values()}
+    baseline = next(iter(arms))
+    numbers = analyse(
+        records,
+        by_name,
+        _flat(declared["design"]),
+        variants=[name for name in arms if name not in (baseline, baseline + PRIME)]
+        + [variant["name"] for variant in declared["planned"]],
+        baseline=baseline,
+    )
+    rows = []
+    for row in numbers["variants"]:
+        arm = arms.get(row["name"]) or next(v for v in declared["planned"] if v["name"] == row["name"])
+        shown = by_name.get(row["name"], {})
+        rows.append(
+            {
+                **row,
+                "key": arm.get("key"),
+                "change": arm["change"],
+                "hypothesis": arm["hypothesis"],
+                **{
+                    name: shown[name]
+                    for name in ("engagement", "confounds", "correctness", "evidence", "remedies")
+                    if name in shown
+                },
+                "cause": row.get("cause") or shown.get("cause"),
+                "reopen_when": shown.get("reopen_when", []),
+                "holds_for": {
+                    "stack": arm.get("stack"),
+                    "sglang_version": arm.get("sglang_version"),
+                    "host_class": host["class_digest"],
+                },
+            }
+        )
+    return {
+        "campaign": declared["campaign"],
+        "question": declared["question"],
+        "baseline": {"name": baseline, **{k: arms[baseline][k] for k in ("key", "flags", "env", "stack", "hypothesis")}},
+        "host": dict(host),
+        "stacks": dict(stacks),
+        "design": dict(declared["design"]),
+        "generated_from": sorted(os.fspath(path) for path in [*launches, *evidence]),
+        "session": numbers["session"],
+        "variants": rows,
+    }
+
+
+def _flat(design: Mapping[str, Any]) -> dict[str, Any]:
+    """The design with its primary metric as the campaign file nests it."""
+    primary = {"workload": design["primary_workload"], "metric": design["primary_metric"]}
+    return {**design, "primary": primary}

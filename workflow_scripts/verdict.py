@@ -1,0 +1,20 @@
+"""Decide what is concluded about each variant. Rule: verdict."""
+
+from pathlib import Path
+
+from sglang_sweep.job import logged
+from sglang_sweep.record import write_json
+from sglang_sweep.verdicts import build_verdicts
+
+with logged(snakemake.log[0]):
+    declared = snakemake.params.declared
+    write_json(
+        Path(snakemake.output[0]),
+        build_verdicts(
+            declared,
+            [Path(path) for path in snakemake.input.launches],
+            [Path(path) for path in snakemake.input.evidence],
+            declared["host"],
+            declared["stacks"],
+        ),
+    )
