@@ -1,0 +1,72 @@
+"""The two steps of ``snakemake environment``: record the host, and say what can run on it."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.campaign import Variant
+from sglang_sweep.record import write_json
+
+from .drift import drift
+from .fingerprint import fingerprint
+from .gate import gate
+from .gate_table import as_text, headline, refusals, render, what_can_run
+
+
+def record_environment(
+    path: Path, previous: Path | None = None, folders: Sequence[str | Path] | None = None
+) -> dict[str, Any]:
+    """Fingerprint the host into ``path`` (environment.json, written atomically) and return it.
+
+    The returned document, not the file, has one key more: ``drift``, sentences on what changed since
+    ``previous`` (which may be ``path`` itself). The last of ``folders`` should hold stacks and models.
+    """
+    old = _earlier(previous)
+    document = fingerprint(folders=folders)
+    write_json(path, document)
+    return {**document, "drift": _drift(old, document)}
+
+
+def environment_report(
+    fp: Mapping[str, Any],
+    stacks: Mapping[str, Mapping[str, Any]],
+    campaign_variants: Sequence[Variant],
+    requested: Collection[str] | None = None,
+    *,
+    weights_gib: Mapping[str, float] | None = None,
+    server_env: Mapping[str, str] | None = None,
+) -> tuple[str, bool]:
+    """The text that ``snakemake environment`` prints, and whether everything requested may run here.
+
+    ``stacks`` as for :func:`sglang_sweep.host.gate.gate`; ``requested`` are names of variants, None all.
+    """
+    findings = gate(fp, stacks, campaign_variants, weights_gib=weights_gib, server_env=server_env)
+    reasons = refusals(findings, requested)
+    parts = [headline(fp), "", as_text(render(findings)), "", *what_can_run(findings, campaign_variants)]
+    if reasons:
+        count = f"{len(reasons)} reason{'s' if len(reasons) > 1 else ''}"
+        parts += ["", f"Refused, for {count}:", "", *reasons]
+    return "\n".join(parts) + "\n", not reasons
+
+
+def _earlier(path: Path | None) -> dict[str, Any] | str | None:
+    """The earlier fingerprint, or why it cannot be compared."""
+    if path is None or not path.exists():
+        return None
+    try:
+        document: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        return f"the earlier fingerprint {path} cannot be read ({error}): nothing to compare with"
+    return document
+
+
+def _drift(old: dict[str, Any] | str | None, new: dict[str, Any]) -> list[str]:
+    if old is None:
+        return []
+    if isinstance(old, str):
+        return [old]
+    try:
+        return drift(old, new)
+    except (KeyError, TypeError) as error:
+        return [f"the earlier fingerprint has another form ({error}): nothing to compare with"]
