@@ -1,0 +1,1 @@
+"""Renders verdicts as documents, figures and tables; concludes nothing itself."""

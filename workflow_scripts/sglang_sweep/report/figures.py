@@ -1,0 +1,343 @@
+"""Draws the report's figures as SVG whose text is text and whose bytes depend on the data alone."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sglang_sweep.report.escape import log_line
+from sglang_sweep.report.numbers import change_interval, signed_percent
+from sglang_sweep.report.palette import INK, MUTED, PAPER, VERDICT, arm_style
+from sglang_sweep.report.series import Point, launch_points, window_points
+from sglang_sweep.report.words import BELIEVED, Variant, is_noise_arm, label_of, reading_order, unit_of
+
+_STYLE: dict[Any, Any] = {
+    "text.parse_math": False,  # a variant may be called "$x$"
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.unicode_minus": True,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": PAPER,
+    "axes.facecolor": "none",
+}
+_WIDTH = 8.6  # inches; a page column
+
+
+def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
+    """Draw each variant's change with its 95 % interval, and the rows without one, in reading order.
+
+    The band is the smallest effect of interest. A filled marker is a verdict that is believed, a hollow one a
+    number that is shown but not believed. The axis is logarithmic in the ratio, so that halving and doubling
+    lie equally far from the baseline.
+    """
+    variants = reading_order(list(verdicts["variants"]))
+    design = verdicts.get("design") or {}
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        _margin_band(axes, design.get("smallest_effect"))
+        for row, variant in enumerate(variants):
+            _ratio_row(axes, row, variant)
+        axes.set_yticks(range(len(variants)), [_row_name(v) for v in variants])
+        axes.set_ylim(len(variants) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        _change_axis(axes, variants)
+        metric = (design.get("primary") or {}).get("metric")
+        subject = f" of {label_of(metric)}" if metric else ""
+        axes.set_xlabel(f"change{subject} against the baseline, positive is better; hollow: not believed")
+
+    _save(draw, out_svg, height=1.0 + 0.34 * max(1, len(variants)), salt="ratios")
+
+
+def figure_blocks(
+    launches: Sequence[Mapping[str, Any]], out_svg: Path, *, verdicts: Mapping[str, Any] | None = None
+) -> None:
+    """Draw the primary metric of every launch over time: above an arm a line, below the baseline's two arms.
+
+    What A and A' do together is drift, what they do apart is noise. Blocks are bands; hollow points are
+    launches that a rule removed.
+    """
+    points = launch_points(launches, verdicts)
+    metric = points[0].metric if points else ""
+    arms = _arms(points)
+    twins = [name for name in arms if _is_baseline(name, points)]
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, sharex=True, height_ratios=(2, 1))
+        for axes, shown in ((above, list(arms)), (below, twins)):
+            _block_bands(axes, points)
+            for name in shown:
+                _arm_line(axes, [p for p in points if p.arm == name], name, arms[name])
+            if not shown:
+                _empty(axes)
+        above.set_ylabel(f"{label_of(metric)}{f' ({unit_of(metric)})' if unit_of(metric) else ''}")
+        below.set_ylabel("A and A'")
+        below.set_xlabel("hours since the first launch")
+        _number_blocks(above, points)
+        if arms:
+            above.legend(
+                loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8.5, handlelength=1.6
+            )
+
+    _save(draw, out_svg, height=4.6, salt="blocks")
+
+
+def figure_windows(
+    launches: Sequence[Mapping[str, Any]], out_svg: Path, *, verdicts: Mapping[str, Any] | None = None
+) -> None:
+    """Draw each launch's windows against its mean, an arm a panel: warm-up and spread inside launches."""
+    points = window_points(launches, verdicts)
+    arms = list(_arms(points))
+    columns = min(5, max(1, len(arms)))
+    rows = max(1, math.ceil(len(arms) / columns))
+
+    def draw(figure: Figure) -> None:
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for index, axes in enumerate(grid.flat):
+            if index < len(arms):
+                _window_panel(axes, [p for p in points if p.arm == arms[index]], arms[index])
+            else:
+                axes.set_visible(False)
+        if not arms:
+            grid[0][0].set_visible(True)
+            _empty(grid[0][0])
+        figure.supxlabel("window of a launch", fontsize=9.5, color=INK)
+        figure.supylabel("change against the launch's mean (%)", fontsize=9.5, color=INK)
+
+    _save(draw, out_svg, height=0.8 + 1.5 * rows, salt="windows")
+
+
+def _ratio_row(axes: Axes, row: int, variant: Variant) -> None:
+    verdict = str(variant["verdict"])
+    colour, marker = VERDICT.get(verdict, VERDICT["INCONCLUSIVE"])
+    value, ci95 = variant.get("ratio"), variant.get("ci95")
+    believed = verdict in BELIEVED
+    axes.axhline(row, color=MUTED, linewidth=0.5, alpha=0.35, zorder=0)
+    if value:
+        if ci95 and None not in ci95:
+            axes.plot(
+                ci95, [row, row], color=colour, linewidth=2.2 if believed else 1.2, solid_capstyle="round"
+            )
+        axes.plot(
+            value,
+            row,
+            marker=marker,
+            markersize=7.5,
+            color=colour,
+            markerfacecolor=colour if believed else PAPER,
+            markeredgecolor=colour,
+            linestyle="none",
+        )
+    change = f"{signed_percent(value - 1)} {change_interval(ci95)}" if value else _why_no_point(variant)
+    _beside(axes, row, verdict, points=10, color=colour, fontweight="bold")
+    _beside(axes, row, change, points=116, color=INK)
+
+
+def _beside(axes: Axes, row: int, text: str, *, points: float, **style: Any) -> None:
+    """Write a column to the right of the axes: at a distance in points, so that the layout can make room."""
+    axes.annotate(
+        text,
+        (1, row),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(points, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        annotation_clip=False,
+        **style,
+    )
+
+
+def _row_name(variant: Variant) -> str:
+    return f"{_label(variant['name'])} (A')" if is_noise_arm(variant) else _label(variant["name"])
+
+
+def _label(text: object) -> str:
+    """Return text short and clean enough not to push the axes out of the figure."""
+    plain = log_line(text)
+    return plain if len(plain) <= 32 else f"{plain[:31]}…"
+
+
+def _why_no_point(variant: Variant) -> str:
+    return _label(variant.get("cause") or ("" if variant["verdict"] == "PLANNED" else "no number"))
+
+
+def _margin_band(axes: Axes, smallest_effect: float | None) -> None:
+    if smallest_effect:
+        axes.axvspan(1 / (1 + smallest_effect), 1 + smallest_effect, color=MUTED, alpha=0.16, linewidth=0)
+    axes.axvline(1, color=MUTED, linewidth=1)
+
+
+def _change_axis(axes: Axes, variants: list[Variant]) -> None:
+    """Give a logarithmic ratio axis ticks that are round changes in percent."""
+    ends = [1.0]
+    for variant in variants:
+        if variant.get("ratio"):
+            ends += [variant["ratio"], *(end for end in variant.get("ci95") or [] if end)]
+    low, high = min(*ends, 0.96), max(*ends, 1.04)
+    room = (high / low) ** 0.06
+    axes.set_xscale("log")
+    axes.set_xlim(low / room, high * room)
+    ticks = _spread(_round_ticks(low, high), math.log(high * room / (low / room)))
+    axes.set_xticks(
+        ticks, [f"{round((t - 1) * 100):+d} %".replace("-", "−") if t != 1 else "0" for t in ticks]
+    )
+    axes.set_xticks([], minor=True)
+
+
+def _round_ticks(low: float, high: float) -> list[float]:
+    """Return ratios of round changes between the ends, at most nine of them, not crowding one another."""
+    for step in (1, 2, 5, 10, 20, 50, 100, 200, 500):
+        first = math.ceil((low - 1) * 100 / step) * step
+        ticks = [
+            1 + change / 100
+            for change in range(first, math.floor((high - 1) * 100) + 1, step)
+            if change > -100
+        ]
+        if len(ticks) <= 9:
+            return ticks or [1.0]
+    return [1.0]
+
+
+def _spread(ticks: list[float], width: float) -> list[float]:
+    """Leave out ticks whose labels would touch: a logarithmic axis crowds them to the right; zero is kept."""
+    kept = [1.0]
+    for tick in sorted(ticks, key=lambda t: abs(math.log(t))):
+        if all(abs(math.log(tick / other)) > 0.11 * width for other in kept):
+            kept.append(tick)
+    return sorted(kept)
+
+
+def _arms(points: Sequence[Point]) -> dict[str, tuple[str, str]]:
+    """Return arms with colour and marker: the baseline's two in ink, the others by name."""
+    names = sorted({p.arm for p in points}, key=lambda name: (not _is_baseline(name, points), name))
+    others = [name for name in names if not _is_baseline(name, points)]
+    styles = {}
+    for name in names:
+        if name in others:
+            styles[name] = arm_style(others.index(name))
+        else:
+            styles[name] = (INK, "o") if not name.endswith("-prime") else (INK, "s")
+    return styles
+
+
+def _is_baseline(name: str, points: Sequence[Point]) -> bool:
+    primes = {p.arm for p in points if p.arm.endswith("-prime")}
+    return name in primes or f"{name}-prime" in primes
+
+
+def _arm_line(axes: Axes, points: list[Point], name: str, style: tuple[str, str]) -> None:
+    colour, marker = style
+    baseline = colour == INK
+    kept = [p for p in points if not p.removed]
+    axes.plot(
+        [p.hours for p in kept],
+        [p.value for p in kept],
+        color=colour,
+        marker=marker,
+        markersize=4.5,
+        linewidth=1.8 if baseline else 0.8,
+        linestyle="--" if name.endswith("-prime") else "-",
+        alpha=1 if baseline else 0.85,
+        zorder=3 if baseline else 2,
+        label=_label(name),
+    )
+    gone = [p for p in points if p.removed]
+    axes.plot(
+        [p.hours for p in gone],
+        [p.value for p in gone],
+        color=colour,
+        marker=marker,
+        markersize=6,
+        markerfacecolor=PAPER,
+        linestyle="none",
+        zorder=4,
+    )
+
+
+def _block_bands(axes: Axes, points: Sequence[Point]) -> None:
+    for block, (first, last) in _blocks(points).items():
+        if block % 2:
+            axes.axvspan(first, last, color=MUTED, alpha=0.1, linewidth=0)
+
+
+def _number_blocks(axes: Axes, points: Sequence[Point]) -> None:
+    for block, (first, last) in _blocks(points).items():
+        axes.text(
+            (first + last) / 2,
+            1.01,
+            f"block {block}" if block == 1 else str(block),
+            transform=axes.get_xaxis_transform(),
+            ha="center",
+            va="bottom",
+            fontsize=8,
+            color=MUTED,
+        )
+
+
+def _blocks(points: Sequence[Point]) -> dict[int, tuple[float, float]]:
+    """Return the hours of the first and last launch of each block."""
+    hours: dict[int, list[float]] = {}
+    for point in points:
+        hours.setdefault(point.block, []).append(point.hours)
+    return {block: (min(times), max(times)) for block, times in sorted(hours.items())}
+
+
+def _window_panel(axes: Axes, points: list[Point], name: str) -> None:
+    axes.axhline(0, color=MUTED, linewidth=0.8)
+    for block in sorted({p.block for p in points}):
+        line = [p for p in points if p.block == block]
+        axes.plot(
+            [p.window for p in line],
+            [p.value for p in line],
+            color=arm_style(0)[0],
+            marker="o",
+            markersize=3,
+            linewidth=0.8,
+            alpha=0.7,
+        )
+        removed = [p for p in line if p.removed]
+        axes.plot(
+            [p.window for p in removed],
+            [p.value for p in removed],
+            color=arm_style(1)[0],
+            marker="x",
+            linestyle="none",
+        )
+    axes.set_title(_label(name), fontsize=9, loc="left")
+    axes.set_xticks(sorted({p.window for p in points}))
+
+
+def _empty(axes: Axes) -> None:
+    axes.text(0.5, 0.5, "no completed launch", transform=axes.transAxes, ha="center", color=MUTED)
+
+
+def _save(draw: Callable[[Figure], None], out_svg: Path, *, height: float, salt: str) -> None:
+    """Draw and save: the salt makes the ids inside the file the same in every run."""
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": f"sglang-sweep {salt}"}):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        draw(figure)
+        out_svg.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out_svg, format="svg", metadata={"Date": None, "Creator": "sglang-sweep"})
+    text = out_svg.read_text(encoding="utf-8")
+    # The font was used to measure; readers without it get their own sans-serif.
+    out_svg.write_text(re.sub(r"'DejaVu Sans'(?!,)", "'DejaVu Sans', sans-serif", text), encoding="utf-8")

@@ -1,0 +1,44 @@
+"""Gives every verdict and arm a colour and a marker shape that stay apart without colour vision."""
+
+from __future__ import annotations
+
+# Okabe and Ito (2008), the orange darkened and the greys chosen so that each has a contrast of at least 3:1
+# on white and on the dark page alike: the same picture serves both.
+INK = "#1f2328"
+MUTED = "#75808a"
+PAPER = "#ffffff"
+
+VERDICT = {
+    "WIN": ("#0072b2", "^"),
+    "LOSS": ("#d55e00", "v"),
+    "NO_DIFFERENCE": ("#009e73", "s"),
+    "INCONCLUSIVE": ("#7f7f7f", "o"),
+    "CONFOUNDED": ("#b5679a", "X"),
+    "STALE": ("#a87900", "D"),
+    "WRONG_OUTPUT": ("#b5679a", "P"),
+    "NO_OP": ("#7f7f7f", "d"),
+    "DEAD_END": ("#7f7f7f", "x"),
+    "PLANNED": ("#7f7f7f", "."),
+}
+
+ARM_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5679a", "#a87900", "#4a97c9", "#8a6d5b", "#5f7d4f")
+ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+
+
+def arm_style(index: int) -> tuple[str, str]:
+    """Return colour and marker of the arm with this number: pairs repeat only after 88 arms."""
+    return ARM_COLOURS[index % len(ARM_COLOURS)], ARM_MARKERS[index % len(ARM_MARKERS)]
+
+
+# What a colour becomes inside the page, whose style sheet has a lighter set for the dark.
+ON_PAGE = {
+    INK: "currentColor",
+    MUTED: "var(--muted)",
+    PAPER: "var(--paper)",
+    "#0072b2": "var(--win)",
+    "#d55e00": "var(--loss)",
+    "#009e73": "var(--same)",
+    "#7f7f7f": "var(--open)",
+    "#b5679a": "var(--doubt)",
+    "#a87900": "var(--old)",
+}

@@ -1,0 +1,58 @@
+"""Shows the verdicts in the terminal at the end of a run, one line a variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from sglang_sweep.report.answer import answer
+from sglang_sweep.report.escape import clean
+from sglang_sweep.report.numbers import MISSING, change_interval, signed_percent
+from sglang_sweep.report.words import BELIEVED, GLYPHS, meaning, reading_order
+
+# Named terminal colours follow the reader's own theme; words and glyphs carry the meaning without them.
+_COLOURS = {
+    "WIN": "bold blue",
+    "LOSS": "red",
+    "NO_DIFFERENCE": "green",
+    "CONFOUNDED": "magenta",
+    "WRONG_OUTPUT": "magenta",
+    "STALE": "yellow",
+}
+
+
+def verdict_table(verdicts: Mapping[str, Any]) -> Table:
+    """Return the verdicts as a rich table titled with the answer; numbers not believed are dimmed."""
+    table = Table(
+        title=clean(answer(verdicts)[0]),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        expand=True,
+    )
+    for header, options in (
+        ("variant", {"no_wrap": True}),
+        ("verdict", {"no_wrap": True}),
+        ("change", {"justify": "right", "no_wrap": True}),
+        ("95 % interval", {"justify": "right", "no_wrap": True}),
+        ("blocks", {"justify": "right"}),
+        ("what it means", {"no_wrap": True, "overflow": "ellipsis", "ratio": 1}),
+    ):
+        table.add_column(header, header_style="dim", **options)
+    smallest = (verdicts.get("design") or {}).get("smallest_effect")
+    for variant in reading_order(list(verdicts["variants"])):
+        verdict, value = str(variant["verdict"]), variant.get("ratio")
+        style = "" if verdict in BELIEVED else "dim"
+        table.add_row(
+            Text(clean(variant["name"])),
+            Text(f"{GLYPHS.get(verdict, ' ')} {verdict}", style=_COLOURS.get(verdict, "")),
+            Text(signed_percent(None if value is None else value - 1), style=style),
+            Text(change_interval(variant.get("ci95")), style=style),
+            Text(str(variant.get("blocks") or MISSING), style=style),
+            Text(clean(meaning(variant, smallest))),
+        )
+    return table

@@ -1,0 +1,336 @@
+"""Gathers what both documents show, in reading order, so that Markdown and HTML cannot disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.report.answer import answer, fastest
+from sglang_sweep.report.change import change_lines
+from sglang_sweep.report.environment import environment_rows
+from sglang_sweep.report.escape import anchor, href, log_line
+from sglang_sweep.report.facts import facts, plain
+from sglang_sweep.report.method import design_sentences, noise_sentences
+from sglang_sweep.report.numbers import (
+    MISSING,
+    change_interval,
+    count,
+    p_value,
+    quantity,
+    ratio,
+    ratio_interval,
+    signed_percent,
+)
+from sglang_sweep.report.profiles import profile_view
+from sglang_sweep.report.sections import Sections
+from sglang_sweep.report.words import (
+    BELIEVED,
+    GLYPHS,
+    Variant,
+    features,
+    is_noise_arm,
+    label_of,
+    meaning,
+    reading_order,
+    undeclared,
+    unit_of,
+)
+
+View = dict[str, Any]
+
+
+def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *, anchors: str = "") -> View:
+    """Return everything a template needs; links are relative to `folder`, where the document will lie.
+
+    `anchors` is put before the anchors of variants, which may be called like a section of the document.
+    """
+    variants = reading_order(list(verdicts["variants"]))
+    views = [variant_view(v, verdicts, folder, sections, anchors) for v in variants]
+    best = fastest(verdicts)
+    session = verdicts.get("session") or {}
+    return {
+        "campaign": verdicts["campaign"],
+        "question": verdicts.get("question"),
+        "answer": answer(verdicts),
+        "best": best["name"] if best else None,
+        "metric": _metric_words(verdicts),
+        "variants": views,
+        "void": bool(session.get("void")),
+        "void_reasons": [str(reason) for reason in session.get("reasons") or []],
+        "noise": noise_sentences(verdicts),
+        "rules": [f"{rule.get('id')}: {rule.get('description')}" for rule in session.get("rules") or []],
+        "removed": _removed(session.get("removed"), views, folder),
+        "host": facts(verdicts.get("host") or {}),
+        "environment": environment_rows(sections.environment) if sections.environment else [],
+        "stacks": _stack_rows(verdicts.get("stacks")),
+        "design": design_sentences(verdicts.get("design") or {}),
+        "generated_from": [
+            (path, "" if " " in path else href(path, folder)) for path in verdicts.get("generated_from") or []
+        ],
+        "gate": _gate_rows(sections.gate),
+        "speculation": facts(sections.speculation or {}),
+        "communication": facts(sections.communication or {}),
+        "comparison": facts(sections.stacks or {}),
+        "reopened": [dict(row) for row in sections.reopened or []],
+        "predictions": [_prediction(row) for row in sections.predictions or []],
+        "notes": (sections.notes or "").strip(),
+        "profiled": [v for v in views if v["profile"] or v["explanations"]],
+    }
+
+
+def variant_view(
+    v: Variant, verdicts: Mapping[str, Any], folder: Path, sections: Sections, anchors: str = ""
+) -> View:
+    """Return one variant as texts, rows and links."""
+    name = str(v["name"])
+    smallest = (verdicts.get("design") or {}).get("smallest_effect")
+    engagement = v.get("engagement") or {}
+    launches = [_launch_row(row, folder, _primary_unit(verdicts)) for row in v.get("launches") or []]
+    holds = v.get("holds_for") or {}
+    proofs: list[View] = [
+        {
+            "feature": f.get("feature"),
+            "state": str(f.get("state")).replace("_", " "),
+            "evidence": _evidence(f.get("evidence"), folder),
+        }
+        for f in features(v)
+    ]
+    shown_below = [row for proof in proofs for row in proof["evidence"]]
+    return {
+        "name": name,
+        "anchor": anchors + anchor(name),
+        "key": v.get("key"),
+        "noise_arm": is_noise_arm(v),
+        "verdict": v["verdict"],
+        "glyph": GLYPHS.get(v["verdict"], " "),
+        "meaning": meaning(v, smallest),
+        "hypothesis": v.get("hypothesis"),
+        "measured": v.get("ratio") is not None,
+        "ratio": ratio(v.get("ratio")),
+        "ratio_interval": ratio_interval(v.get("ci95")),
+        "gain": signed_percent(None if v.get("ratio") is None else v["ratio"] - 1),
+        "gain_interval": change_interval(v.get("ci95")),
+        "blocks": v.get("blocks") or MISSING,
+        "statistic": _statistic(v),
+        "more_blocks": v.get("more_blocks"),
+        "reasons": [str(reason) for reason in v.get("reasons") or []],
+        "diff": change_lines(v.get("change"), (verdicts.get("baseline") or {})),
+        "outcome": str(v.get("outcome") or "not_run").replace("_", " "),
+        "cause": v.get("cause"),
+        "evidence": [row for row in _evidence(v.get("evidence"), folder) if row not in shown_below],
+        "shown_by": _shown_by(v, folder, f"#{anchors}{anchor(name)}"),
+        "prediction": next(
+            (_prediction(p) for p in sections.predictions or [] if p.get("variant") == name), None
+        ),
+        "engagement": str(engagement.get("state") or "").replace("_", " "),
+        "engagement_note": engagement.get("note"),
+        "features": proofs,
+        "confounds": [_confound(c) for c in v.get("confounds") or []],
+        "correctness": _correctness(v.get("correctness")),
+        "metrics": [_metric_row(row) for row in v.get("metrics") or []],
+        "launches": launches,
+        "removed": [row for row in launches if row["removed"]],
+        "reopen_when": [_reopen(item, folder) for item in v.get("reopen_when") or []],
+        "holds_for": ", ".join(
+            f"{key.replace('_', ' ')} {plain(value)}" for key, value in holds.items() if value
+        ),
+        "remedies": [plain(item) for item in v.get("remedies") or []],
+        "profile": profile_view((sections.profiles or {}).get(name)),
+        "explanations": list((sections.explanations or {}).get(name) or []),
+    }
+
+
+def _removed(rows: Sequence[Mapping[str, Any]] | None, views: list[View], folder: Path) -> list[View]:
+    """Return what the rules removed in the whole session; without that list, what the launches say."""
+    if rows is None:
+        return [row | {"variant": v["name"], "anchor": v["anchor"]} for v in views for row in v["removed"]]
+    shown = {v["name"]: v["anchor"] for v in views}
+    return [
+        {
+            "variant": row.get("arm"),
+            "anchor": shown.get(row.get("arm"), ""),
+            "block": row.get("block"),
+            "removed": f"{row.get('rule')}{_window(row.get('window'))}: {row.get('saw')}",
+            "href": href(str(row["file"]), folder) if row.get("file") else "",
+        }
+        for row in rows
+    ]
+
+
+def _window(index: int | None) -> str:
+    return "" if index is None else f", window {index + 1}"
+
+
+def _statistic(v: Variant) -> str:
+    """Return the numbers a verdict on speed rests on, in one line."""
+    if v.get("ratio") is None:
+        return ""
+    parts = [
+        f"{ratio(v['ratio'])} {ratio_interval(v.get('ci95'))} over {count(v.get('blocks') or 0, 'block')}",
+        f"p {p_value(v.get('p_value'))}",
+        f"Holm p {p_value(v.get('p_holm'))}",
+        f"exact p {p_value(v.get('p_exact'))}",
+        f"equivalence p {p_value(v.get('equivalence_p'))}",
+    ]
+    return "; ".join(part for part in parts if MISSING not in part)
+
+
+def _shown_by(v: Variant, folder: Path, here: str) -> View:
+    """Return the one thing a verdict rests on, labelled and linked: a line, a setting or a statistic."""
+    idle = [f for f in features(v) if f.get("state") == "not_engaged"]
+    lines = _evidence((idle[0].get("evidence") if idle else None) or v.get("evidence"), folder)
+    verdict = v["verdict"]
+    if verdict in ("DEAD_END", "NO_OP") and lines and lines[0]["href"]:
+        return {"label": lines[0]["label"].split("/")[-1], "href": lines[0]["href"]}
+    if verdict == "CONFOUNDED" and undeclared(v):
+        first = undeclared(v)[0]
+        return {
+            "label": f"{first['setting']} {plain(first.get('baseline'))} → {plain(first.get('variant'))}",
+            "href": here,
+        }
+    if verdict in BELIEVED and v.get("ratio") is not None:
+        if verdict == "NO_DIFFERENCE":
+            return {"label": f"equivalence p {p_value(v.get('equivalence_p'))}", "href": here}
+        holm = v.get("p_holm")
+        return {
+            "label": f"p {p_value(v.get('p_value'))}" if holm is None else f"Holm p {p_value(holm)}",
+            "href": here,
+        }
+    launches = v.get("launches") or []
+    if launches:
+        return {"label": count(len(launches), "launch", "launches"), "href": here}
+    return {"label": "", "href": ""}
+
+
+def _evidence(rows: Sequence[Any] | None, folder: Path) -> list[View]:
+    """Return evidence as `{label, href, text}`; a bare string is its own text."""
+    shown = []
+    for row in rows or []:
+        item = row if isinstance(row, Mapping) else {"text": row}
+        file, line = item.get("file"), item.get("line")
+        label = f"{_short(str(file))}{f':{line}' if line else ''}" if file else ""
+        shown.append(
+            {
+                "label": label,
+                "path": f"{file}{f':{line}' if line else ''}" if file else "",
+                "href": href(str(file), folder, line) if file else "",
+                "text": log_line(item.get("text") or ""),
+                "source": item.get("source"),
+            }
+        )
+    return shown
+
+
+def _short(file: str) -> str:
+    """Return a path from the block's folder on, which tells launches of a variant apart; else the file's name."""
+    parts = Path(file).parts
+    block = next((i for i, part in enumerate(parts) if part.startswith("block-")), len(parts) - 1)
+    return "/".join(parts[block:])
+
+
+def _launch_row(row: Mapping[str, Any], folder: Path, unit: str) -> View:
+    file = row.get("file")
+    return {
+        "block": row.get("block"),
+        "file": str(file) if file else "",
+        "href": href(str(file), folder) if file else "",
+        "outcome": row.get("outcome"),
+        "value": quantity(row.get("value"), unit),
+        "removed": plain(row["removed"]) if row.get("removed") else "",
+    }
+
+
+def _metric_row(row: Mapping[str, Any]) -> View:
+    unit = row.get("unit") or unit_of(row["metric"])
+    value = row.get("ratio")
+    return {
+        "workload": row.get("workload"),
+        "metric": label_of(row["metric"]),
+        "baseline": quantity(row.get("baseline_mean"), unit),
+        "variant": quantity(row.get("variant_mean"), unit),
+        "gain": signed_percent(None if value is None else value - 1),
+        "interval": change_interval(row.get("ci95")),
+        "primary": bool(row.get("primary")),
+    }
+
+
+def _confound(row: Mapping[str, Any]) -> View:
+    return {
+        "setting": row.get("setting"),
+        "baseline": plain(row.get("baseline")),
+        "variant": plain(row.get("variant")),
+        "moves": bool(row.get("moves_performance")),
+        "implied_by": plain(row["implied_by"]) if row.get("implied_by") else "",
+        "pin": plain(row["pin"]) if row.get("pin") else "",
+    }
+
+
+def _correctness(record: Any) -> list[tuple[str, str]]:
+    return [(label.replace("_", " "), text) for label, text in facts(record, depth=2)] if record else []
+
+
+def _reopen(item: Any, folder: Path) -> View:
+    """A condition is a sentence, or a record with its source."""
+    if not isinstance(item, Mapping):
+        return {"text": str(item), "source": "", "href": ""}
+    text = item.get("when") or item.get("what") or item.get("why") or plain(item)
+    source = str(item.get("source") or "")
+    return {"text": str(text), "source": source, "href": href(source, folder) if "://" in source else ""}
+
+
+def _metric_words(verdicts: Mapping[str, Any]) -> str:
+    primary = (verdicts.get("design") or {}).get("primary") or {}
+    metric = primary.get("metric")
+    if not metric:
+        return ""
+    workload = f" on workload {primary['workload']}" if primary.get("workload") else ""
+    orientation = ", baseline over variant, so that more is better" if metric.endswith("_ms") else ""
+    return f"{label_of(metric)}{workload}{orientation}"
+
+
+def _primary_unit(verdicts: Mapping[str, Any]) -> str:
+    return unit_of(((verdicts.get("design") or {}).get("primary") or {}).get("metric") or "")
+
+
+def _stack_rows(stacks: Any) -> list[tuple[str, str]]:
+    if isinstance(stacks, Mapping):
+        return [(str(name), plain(stack)) for name, stack in stacks.items()]
+    rows = []
+    for stack in stacks or []:
+        if isinstance(stack, Mapping):
+            rest = {key: value for key, value in stack.items() if key != "name"}
+            rows.append((str(stack.get("name")), plain(rest)))
+        else:
+            rows.append((str(stack), ""))
+    return rows
+
+
+def _gate_rows(findings: Sequence[Mapping[str, Any]] | None) -> list[View]:
+    rank = {"fail": 0, "warn": 1, "info": 2}
+    rows = [
+        {
+            "id": f.get("id"),
+            "severity": f.get("severity"),
+            "scope": plain(
+                f.get("scope") or f.get("subject") or f.get("variant") or f.get("stack") or "host"
+            ),
+            "found": plain(f.get("found")),
+            "why": plain(f.get("why")),
+            "remedy": plain(f.get("remedy")),
+            "source": plain(f.get("source")),
+        }
+        for f in findings or []
+    ]
+    return sorted(rows, key=lambda row: rank.get(str(row["severity"]), 3))
+
+
+def _prediction(row: Mapping[str, Any]) -> View:
+    return {
+        "variant": row.get("variant"),
+        "cause": row.get("cause"),
+        "why": plain(row.get("why") or row.get("reason") or row.get("text")),
+        "source": plain(row.get("source") or row.get("citation")),
+        "known": row.get("known") or row.get("basis") or row.get("status") or "",
+        "remedy": plain(row.get("remedy")) if row.get("remedy") else "",
+    }

@@ -1,0 +1,163 @@
+"""Says what each verdict is called, in which order it is read and what it means for one variant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sglang_sweep.report.numbers import count, percent, quantity, signed_percent, significant, threshold
+from sglang_sweep.statistics.metrics import METRICS
+
+Variant = Mapping[str, Any]
+
+# The order of reading: decided, open, not believed, cannot run, still to come.
+ORDER = (
+    "WIN",
+    "LOSS",
+    "NO_DIFFERENCE",
+    "INCONCLUSIVE",
+    "CONFOUNDED",
+    "STALE",
+    "WRONG_OUTPUT",
+    "NO_OP",
+    "DEAD_END",
+    "PLANNED",
+)
+BELIEVED = frozenset({"WIN", "LOSS", "NO_DIFFERENCE", "INCONCLUSIVE"})
+
+PHRASES = {
+    "WIN": ("win", "wins"),
+    "LOSS": ("loss", "losses"),
+    "NO_DIFFERENCE": ("shown to make no difference", "shown to make no difference"),
+    "INCONCLUSIVE": ("still inconclusive", "still inconclusive"),
+    "CONFOUNDED": ("confounded", "confounded"),
+    "STALE": ("stale", "stale"),
+    "WRONG_OUTPUT": ("with wrong output", "with wrong output"),
+    "NO_OP": ("no-op", "no-ops"),
+    "DEAD_END": ("dead end", "dead ends"),
+    "PLANNED": ("planned", "planned"),
+}
+
+# A shape for each verdict: colour is never the only sign. Text characters, not emoji.
+GLYPHS = {
+    "WIN": "▲",
+    "LOSS": "▼",
+    "NO_DIFFERENCE": "=",
+    "INCONCLUSIVE": "?",
+    "CONFOUNDED": "≠",
+    "STALE": "◷",
+    "WRONG_OUTPUT": "!",
+    "NO_OP": "∅",
+    "DEAD_END": "×",
+    "PLANNED": "·",
+}
+
+
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric of `launch.json`; one that the statistics do not know has none."""
+    return METRICS[metric].unit if metric in METRICS else ""
+
+
+def label_of(metric: str) -> str:
+    """Return a metric's name in words: `p99_ttft_ms` is `p99 TTFT`."""
+    words = metric.removesuffix("_ms").split("_")
+    return " ".join(word.upper() if word in {"ttft", "tpot", "itl", "e2e"} else word for word in words)
+
+
+def is_noise_arm(variant: Variant) -> bool:
+    """Tell whether this is A', the baseline launched a second time in each block."""
+    return str(variant["name"]).endswith("-prime")
+
+
+def reading_order(variants: list[Variant]) -> list[Variant]:
+    """Return variants by verdict, the larger gain first, A' after the last measured arm of its verdict."""
+    return sorted(
+        variants,
+        key=lambda v: (
+            ORDER.index(v["verdict"]) if v["verdict"] in ORDER else len(ORDER),
+            is_noise_arm(v),
+            -(v.get("ratio") or 0.0),
+            v["name"],
+        ),
+    )
+
+
+def primary_metric(variant: Variant) -> Mapping[str, Any] | None:
+    """Return the row of `metrics` that the verdict rests on, if it was measured."""
+    return next((row for row in variant.get("metrics") or [] if row.get("primary")), None)
+
+
+def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
+    """Return one sentence on what a verdict means for this variant, in words an engineer can act on."""
+    verdict = variant["verdict"]
+    gain = None if variant.get("ratio") is None else variant["ratio"] - 1
+    if verdict in ("WIN", "LOSS"):
+        return _measured(variant, gain)
+    if verdict == "NO_DIFFERENCE":
+        within = f" within ±{threshold(smallest_effect)}" if smallest_effect else ""
+        if is_noise_arm(variant):
+            return f"The baseline again, shown equal to itself{within}."
+        return f"Shown equal to the baseline{within}; not worth more GPU time."
+    if verdict == "INCONCLUSIVE":
+        return _inconclusive(variant, gain)
+    if verdict == "DEAD_END":
+        cause = str(variant.get("cause") or "unknown").replace("_", " ")
+        if variant.get("outcome") != "failed":
+            return f"Expected not to run on this host and stack, and not tried: {cause}."
+        return f"Cannot run on this host and stack: {cause}."
+    if verdict == "NO_OP":
+        idle = [f["feature"] for f in features(variant) if f.get("state") == "not_engaged"]
+        named = f" ({', '.join(idle)} not engaged)" if idle else ""
+        return f"Ran, but the change was never active{named}; its speed says nothing about the idea."
+    if verdict == "CONFOUNDED":
+        moved = [str(c["setting"]) for c in undeclared(variant)]
+        also = f": {', '.join(moved)} differs too" if len(moved) == 1 else f": {', '.join(moved)} differ too"
+        return f"Not believed{also if moved else ''}; pin or declare it, then measure again."
+    if verdict == "WRONG_OUTPUT":
+        return "Answers differ from the baseline's beyond the tolerance; its speed does not count."
+    if verdict == "STALE":
+        return "Its baseline is not contemporary; measure again beside a fresh one."
+    if verdict == "PLANNED":
+        return "Not measured yet."
+    return f"A verdict this report does not know: {verdict}."
+
+
+def features(variant: Variant) -> list[Mapping[str, Any]]:
+    """Return the features whose state shows whether the change was active."""
+    return list((variant.get("engagement") or {}).get("features") or [])
+
+
+def undeclared(variant: Variant) -> list[Mapping[str, Any]]:
+    """Return the confounds that can move performance and that the change does not imply."""
+    confounds = variant.get("confounds") or []
+    return [c for c in confounds if c.get("moves_performance") and not c.get("declared")]
+
+
+def cheapest_end(ci95: Any) -> float | None:
+    """Return the end of an interval of ratios that lies nearer to one: what is certain at 95 %."""
+    if not ci95 or any(end is None for end in ci95):
+        return None
+    low, high = sorted(ci95)
+    return float(low if low > 1 else high)
+
+
+def _measured(variant: Variant, gain: float | None) -> str:
+    better = "Better" if variant["verdict"] == "WIN" else "Worse"
+    sure = cheapest_end(variant.get("ci95"))
+    least = "" if sure is None else f", at least {percent(abs(sure - 1))} at 95 % confidence"
+    row = primary_metric(variant)
+    values = ""
+    if row and row.get("baseline_mean") is not None and row.get("variant_mean") is not None:
+        unit = row.get("unit") or unit_of(row["metric"])
+        before, after = significant(row["baseline_mean"]), quantity(row["variant_mean"], unit)
+        values = f" ({label_of(row['metric'])} {before} → {after})"
+    return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}."
+
+
+def _inconclusive(variant: Variant, gain: float | None) -> str:
+    more = variant.get("more_blocks")
+    settle = f"; about {count(more, 'more block')} would settle it" if more else ""
+    seen = f" ({signed_percent(gain)} so far)" if gain is not None else ""
+    reasons = "; ".join(str(reason) for reason in variant.get("reasons") or [])
+    why = reasons[:1].upper() + reasons[1:] if reasons else "Neither a difference nor equality is shown yet"
+    return f"{why}{seen}{settle}."
