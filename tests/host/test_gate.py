@@ -350,3 +350,12 @@ def test_every_check_has_a_text_and_every_text_a_check(host: Host) -> None:
 )
 def test_each_piece_of_knowledge_names_a_source(entry: dict[str, Any]) -> None:
     assert entry["source"] and entry["evidence"] in ("seen", "read")
+
+
+def test_a_slot_of_an_older_generation_and_a_busy_card_at_generation_one_are_troubles(host: Host) -> None:
+    fp = host("rtx-pro-6000-x8")
+    fp["gpus"][2]["pcie"]["generation_max"] = 4
+    fp["gpus"][5]["now"] |= {"throttle_reasons": [], "sm_mhz": 2400}
+    assert of(gate(fp, {"cu130": CU130}, [variant()]), "pcie_link").found == (
+        "GPU 2 in a generation 4 slot (the card does 5); GPU 5 at work at generation 1 of 5"
+    )
