@@ -1,0 +1,218 @@
+"""A stack as declared in ``envs/<name>/stack.yaml``: its identity, and where it lies once it is built."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from sglang_sweep import yaml_files
+from sglang_sweep.digest import digest, file_sha256
+from sglang_sweep.errors import UserError
+
+CPYTHON_MINORS = range(11, 20)
+"""Of Python 3, the ones a stack may ask for."""
+
+NOT_SOURCES = {"build", "dist", "__pycache__"}
+"""Folders of a package that installing it may leave behind."""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The software a server runs in. ``digest`` names it, so that an edit makes a new stack beside the old."""
+
+    name: str
+    kind: str
+    digest: str
+    directory: Path
+    python_version: str
+    declared: dict[str, Any] = field(repr=False, compare=False)
+
+    @property
+    def sglang_version(self) -> str:
+        """As declared; what is really there stands in ``stack.json`` once it is built."""
+        return str(self.declared["sglang"])
+
+    @property
+    def cuda(self) -> str | None:
+        """CUDA runtime it needs, or None."""
+        cuda: str | None = self.declared["cuda"]
+        return cuda
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment variables that every server of this stack needs."""
+        return dict(self.declared["env"])
+
+    @property
+    def lock(self) -> Path:
+        """The lock file; only of a stack of kind ``lock``."""
+        return self.directory / str(self.declared["lock"])
+
+    @property
+    def packages(self) -> list[Path]:
+        """Our own packages, installed after the lock."""
+        return [self.directory / name for name in self.declared["packages"]]
+
+    def folder(self, store: Path) -> Path:
+        """Where it lies; complete when ``stack.json`` is in it."""
+        return store / "stacks" / f"{self.name}-{self.digest}"
+
+    def python(self, store: Path) -> Path:
+        """Its interpreter on this host. Raises UserError for a container, which has none here."""
+        if self.kind == "existing":
+            return interpreter_of(self.declared, self.directory / "stack.yaml")
+        if self.kind == "container":
+            raise UserError(
+                f"the stack {self.name} is a container: it has no interpreter on this host",
+                file=self.directory / "stack.yaml",
+                remedy="let a stack of kind lock or existing be the baseline's; the load client runs in that one",
+            )
+        return self.folder(store) / "bin" / "python"
+
+    def run(self, store: Path) -> list[str]:
+        """What starts its interpreter: a path, or the container's runner with the image."""
+        if self.kind == "container":
+            return ["apptainer", "exec", "--nv", str(self.declared["image"]), "python3"]
+        return [str(self.python(store))]
+
+    def launcher(self, store: Path) -> list[str]:
+        """A server's command line up to its flags."""
+        return [*self.run(store), *self.declared["launcher"]]
+
+
+def load_stack(envs_dir: Path, name: str) -> Stack:
+    """The stack ``envs_dir/name``. Raises UserError(s) when it is not there or not declared properly."""
+    directory = envs_dir / name
+    file = directory / "stack.yaml"
+    if not file.is_file():
+        known = sorted(path.parent.name for path in envs_dir.glob("*/stack.yaml"))
+        raise UserError(
+            f"there is no stack {name!r}",
+            file=file,
+            remedy=f"the stacks here are: {', '.join(known) or 'none'}",
+        )
+    declared = yaml_files.read_yaml(file)
+    yaml_files.check(declared, "stack", file)
+    kind = declared["kind"]
+    version = python_for(declared["python"], file)
+    if kind == "existing":
+        found = distributions(interpreter_of(declared, file))
+        declared["sglang"] = found["distributions"].get("sglang", declared["sglang"])
+        if declared["sglang"] is None:
+            raise UserError(
+                f"{declared['interpreter']} has no sglang",
+                file=file,
+                key="interpreter",
+                remedy="install sglang there",
+            )
+        version, contents = found["python"], found
+    elif kind == "container":
+        contents = {"image": declared["image"]}
+    else:
+        contents = _lock_contents(directory, declared, file)
+    identity = {key: value for key, value in declared.items() if key not in DESCRIBES}
+    return Stack(
+        name=name,
+        kind=kind,
+        digest=digest({"declared": identity, "python": version, "contents": contents}),
+        directory=directory,
+        python_version=version,
+        declared=declared,
+    )
+
+
+DESCRIBES = {"description", "left_out", "download_gb", "disk_gb", "gpu_architectures", "platforms", "python"}
+"""Keys of stack.yaml that change nothing about what is built."""
+
+
+def _lock_contents(directory: Path, declared: dict[str, Any], file: Path) -> dict[str, Any]:
+    lock = directory / declared["lock"]
+    if not lock.is_file():
+        raise UserError(f"its lock file {lock.name} is missing", file=file, key="lock", remedy=LOCK_REMEDY)
+    packages = {}
+    for name in declared["packages"]:
+        if not (directory / name / "pyproject.toml").is_file():
+            raise UserError(f"{name} is not a package (no pyproject.toml)", file=file, key="packages")
+        packages[name] = source_digests(directory / name)
+    return {"lock": pins(lock.read_text(encoding="utf-8")), "packages": packages}
+
+
+LOCK_REMEDY = "make it with `python -m sglang_sweep.stacks.lock`"
+
+
+def pins(lock: str) -> list[str]:
+    """The lines of a lock file that decide what is installed, without comments and continuation marks."""
+    lines = (line.partition(" #")[0].strip().removesuffix("\\").strip() for line in lock.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def source_digests(package: Path) -> dict[str, str]:
+    """SHA-256 of each file that ends up installed, by relative path; documentation does not count."""
+    files = (path for path in package.rglob("*") if path.suffix in {".py", ".toml"} and path.is_file())
+    return {
+        relative.as_posix(): file_sha256(package / relative)
+        for relative in sorted(path.relative_to(package) for path in files)
+        if not any(part in NOT_SOURCES or part.endswith(".egg-info") for part in relative.parts)
+    }
+
+
+def python_for(specifier: str, file: Path, running: str | None = None) -> str:
+    """The minor version, such as ``"3.12"``, a stack is built for: the running one if it fits, else the newest that does."""
+    running = running or ".".join(platform.python_version_tuple()[:2])
+    try:
+        allowed = SpecifierSet(specifier)
+    except InvalidSpecifier:
+        raise UserError(
+            f"{specifier!r} is not a version range",
+            file=file,
+            key="python",
+            remedy="write it like '>=3.11,<3.14'",
+        ) from None
+    # An exact or upper bound such as ==3.12.* or <3.14 is about minors, so any patch release stands for one.
+    fitting = [f"3.{minor}" for minor in CPYTHON_MINORS if allowed.contains(f"3.{minor}.9")]
+    if not fitting:
+        raise UserError(f"no Python 3 satisfies {specifier!r}", file=file, key="python")
+    return running if running in fitting else fitting[-1]
+
+
+def interpreter_of(declared: dict[str, Any], file: Path) -> Path:
+    """The interpreter an existing stack names. Raises UserError when it cannot be run."""
+    given = str(declared["interpreter"])
+    found = shutil.which(str(Path(given).expanduser()))
+    if found is None:
+        raise UserError(
+            f"there is no interpreter {given}",
+            file=file,
+            key="interpreter",
+            remedy="give the path of a python executable",
+        )
+    return Path(found)
+
+
+def distributions(python: Path) -> dict[str, Any]:
+    """``{"python": "3.12", "distributions": {name: version}}`` of an interpreter, without importing any of them."""
+    program = (
+        "import json, sys, importlib.metadata as m; print(json.dumps({'python': '%d.%d' % sys.version_info[:2], "
+        "'distributions': {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}}))"
+    )
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise UserError(f"{python} does not run: {done.stderr.strip()[-300:]}", key="interpreter")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found["distributions"] = {
+        _normal(name): version for name, version in sorted(found["distributions"].items())
+    }
+    return found
+
+
+def _normal(name: str) -> str:
+    """A distribution's name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
