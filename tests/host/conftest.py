@@ -1,6 +1,8 @@
 """Recorded and constructed hosts, by the name of their folder."""
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,14 @@ HOSTS = Path(__file__).parents[1] / "recordings" / "hosts"
 NAMES = sorted(folder.name for folder in HOSTS.iterdir() if folder.is_dir())
 
 
+@cache
+def _document(name: str) -> dict[str, Any]:
+    return recorded_host(HOSTS / name / "host.yaml").document
+
+
 @pytest.fixture
 def sources() -> Callable[[str], RecordedSources]:
-    return lambda name: recorded_host(HOSTS / name / "host.yaml")
+    return lambda name: RecordedSources(copy.deepcopy(_document(name)))
 
 
 @pytest.fixture
