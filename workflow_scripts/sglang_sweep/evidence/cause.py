@@ -1,0 +1,249 @@
+"""Outcome and cause of a launch from its log: the first real exception over all ranks decides."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.version import Version
+
+from sglang_sweep.errors import UserError
+from sglang_sweep.evidence.conditions import holds
+from sglang_sweep.evidence.knowledge import Entry, Knowledge, known_version
+from sglang_sweep.evidence.log import Hit, Line, LogScan, scan
+from sglang_sweep.evidence.tracebacks import Block, Raised
+
+Outcome = Literal["ready", "failed", "starting", "unknown"]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """How a launch ended, why, and the lines that show it; ``entries`` are the ids of the knowledge used."""
+
+    outcome: Outcome
+    cause: str | None = None
+    reason: str | None = None
+    evidence: list[Line] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+    entries: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Match:
+    signature: Entry
+    order: int
+    line: int
+    evidence: Line
+    reason: str
+
+    @property
+    def secondary(self) -> bool:
+        return bool(self.signature.data.get("secondary"))
+
+
+def diagnose(log: LogScan, knowledge: Knowledge, version: Version | None = None) -> Diagnosis:
+    """The outcome and cause that a log shows.
+
+    The log of a server that was asked to stop stays ``ready``, whatever its processes print while they go.
+    """
+    signatures = [(order, s) for order, s in enumerate(knowledge.signatures) if s.known_for(version)]
+    stop = log.stopping_line if log.stopping_line is not None else log.lines + 1
+    ready = log.mark("ready")
+    blocks = [block for block in log.blocks if block.line < stop and _fatal(block, log, knowledge)]
+    candidates = [_of_block(block, signatures, knowledge, log) for block in blocks]
+    deciding = [
+        _Match(s, order, hit.first.number, hit.first, hit.first.text)
+        for order, s in signatures
+        if s.data["where"] == "line"
+        and s.data.get("decides")
+        and (hit := _hit(s, log))
+        and hit.first.number < stop
+    ]
+    if not candidates and not deciding:
+        if ready:
+            return Diagnosis("ready", evidence=[ready.line])
+        if log.marks or _looks_like_sglang(log):
+            return Diagnosis("starting", evidence=[log.last_line] if log.last_line else [])
+        return Diagnosis("unknown", evidence=[log.last_line] if log.last_line else [])
+    return _decide(candidates, deciding, signatures, knowledge, log, stop)
+
+
+def _hit(signature: Entry, log: LogScan) -> Hit | None:
+    if not all(
+        holds(log.arguments.get(name), want) for name, want in signature.data.get("arguments", {}).items()
+    ):
+        return None
+    return log.hits.get(signature.id)
+
+
+def _looks_like_sglang(log: LogScan) -> bool:
+    return any(word in (log.last_line.text if log.last_line else "") for word in ("sglang", "server_args"))
+
+
+def _fatal(block: Block, log: LogScan, knowledge: Knowledge) -> bool:
+    """A traceback ends the launch when a process says so, or when the interpreter printed it and nothing came after."""
+    if re.search(knowledge.log["tracebacks"]["fatal"], block.header):
+        return True
+    if block.header or any(mark.line.number > block.line for mark in log.marks):
+        return False
+    # Below a logger's line it may be that line's exc_info; then the process went on and logged more.
+    return not block.before.startswith("[") or log.last_stamped < block.line
+
+
+def _of_block(
+    block: Block, signatures: list[tuple[int, Entry]], knowledge: Knowledge, log: LogScan
+) -> tuple[Block, list[_Match]]:
+    hint = re.compile(knowledge.log["tracebacks"]["hint"])
+    matches = []
+    for order, signature in signatures:
+        if signature.data["where"] != "exception":
+            continue
+        for raised in block.exceptions:
+            if _applies(signature, raised, block, hint, log):
+                matches.append(
+                    _Match(signature, order, block.line, Line(raised.line, raised.text), raised.text)
+                )
+                break
+    return block, matches
+
+
+def _applies(signature: Entry, raised: Raised, block: Block, hint: re.Pattern[str], log: LogScan) -> bool:
+    data: dict[str, Any] = signature.data
+    message = hint.split(raised.message)[0]
+    subject = f"{raised.type}: {message}\n{block.header}".encode()
+    assert signature.pattern is not None
+    match = signature.pattern.search(subject)
+    if match is None:
+        return False
+    if "phase" in data and block.phase not in data["phase"]:
+        return False
+    if "frames" in data and not re.search(data["frames"], "\n".join(raised.frames)):
+        return False
+    groups = {name: value.decode() for name, value in match.groupdict().items() if value is not None}
+    if not all(holds(groups.get(name), wanted) for name, wanted in data.get("when", {}).items()):
+        return False
+    return all(holds(log.arguments.get(name), wanted) for name, wanted in data.get("arguments", {}).items())
+
+
+def _decide(
+    candidates: list[tuple[Block, list[_Match]]],
+    deciding: list[_Match],
+    signatures: list[tuple[int, Entry]],
+    knowledge: Knowledge,
+    log: LogScan,
+    stop: int,
+) -> Diagnosis:
+    primary = [(block, [m for m in found if not m.secondary]) for block, found in candidates]
+    ranked: list[tuple[int, _Match]] = [
+        (block.line, min(found, key=lambda match: match.order)) for block, found in primary if found
+    ]
+    ranked += [(match.line, match) for match in deciding if not match.secondary]
+    first_unexplained = next((block for block, found in candidates if not found), None)
+    if ranked:
+        line, chosen = min(ranked, key=lambda pair: pair[0])
+        if first_unexplained is None or line <= first_unexplained.line:
+            return _explain(chosen, candidates, signatures, knowledge, log, stop)
+    if first_unexplained is not None:
+        return _unknown(first_unexplained, knowledge)
+    noise = [match for _, found in candidates for match in found] + deciding
+    return _explain(
+        min(noise, key=lambda match: (match.order, match.line)), candidates, signatures, knowledge, log, stop
+    )
+
+
+def _unknown(block: Block, knowledge: Knowledge) -> Diagnosis:
+    last = block.exceptions[-1]
+    lines = [Line(raised.line, raised.text) for raised in block.exceptions]
+    return Diagnosis("failed", "unknown", last.text, lines, [knowledge.causes["unknown"]["remedy"]])
+
+
+def _explain(
+    chosen: _Match,
+    candidates: list[tuple[Block, list[_Match]]],
+    signatures: list[tuple[int, Entry]],
+    knowledge: Knowledge,
+    log: LogScan,
+    stop: int,
+) -> Diagnosis:
+    """Adds to the deciding signature what supports it: lines of its cause, and its traceback's other exceptions."""
+    cause = chosen.signature.data["cause"]
+    supporting = [
+        _Match(s, order, hit.first.number, hit.first, hit.first.text)
+        for order, s in signatures
+        if s.data["where"] == "line"
+        and not s.data.get("decides")
+        and s.data["cause"] == cause
+        and (hit := _hit(s, log))
+        and hit.first.number < stop
+    ]
+    own = next((found for _, found in candidates if chosen in found), [chosen])
+    matches = sorted({*supporting, *own, chosen}, key=lambda match: match.order)
+    evidence = {match.evidence.number: match.evidence for match in [chosen, *matches]}
+    said = [match.signature.data.get("remedy") for match in matches if match.signature.data["cause"] == cause]
+    remedies = [remedy for remedy in dict.fromkeys(said) if remedy] or [knowledge.causes[cause]["remedy"]]
+    return Diagnosis(
+        "failed",
+        cause,
+        chosen.reason,
+        list(evidence.values()),
+        remedies,
+        [match.signature.id for match in matches],
+    )
+
+
+def first_cause(
+    log: Path, sglang_version: str | None, exit_code: int | None, knowledge: Knowledge
+) -> tuple[str, str, list[dict[str, Any]]]:
+    """Cause, reason and evidence of a launch that is known to have failed.
+
+    The exit code only supports: 2 is the command line, -9 and 137 say "killed" and nothing of why.
+    """
+    version, _ = known_version(sglang_version)
+    try:
+        found = diagnose(scan(log, knowledge), knowledge, version)
+    except UserError as error:
+        return "unknown", f"no log to read: {error.message}; exit code {exit_code}", []
+    evidence = [{"file": str(log), "line": line.number, "text": line.text} for line in found.evidence]
+    if found.cause is not None:
+        return found.cause, found.reason or "", evidence
+    if exit_code == 2:
+        return (
+            "bad_flag",
+            "exit code 2 is the argument parser's, though its message is not in the log",
+            evidence,
+        )
+    if exit_code in (-9, 137):
+        reason = "killed (SIGKILL) with no exception in the log; the kernel's OOM killer is the usual reason, see dmesg"
+        return "crashed", reason, evidence
+    return "unknown", f"no exception in the log; exit code {exit_code}", evidence
+
+
+COMPILERS = frozenset(
+    ("nvcc", "cicc", "ptxas", "ninja", "cudafe++", "fatbinary", "nvlink", "cc1plus", "cc1", "g++", "gcc")
+    + ("clang", "clang++", "ld", "c++", "as", "hipcc", "cmake")
+)
+"""Process names that mean kernels are being compiled."""
+
+BUSY_SHARE = 0.2
+"""Of one processor, over the samples: above it something works."""
+
+
+def classify_stall(samples: list[dict[str, Any]]) -> Literal["compiling", "progressing", "hung"]:
+    """What a server that is not ready yet is doing, from samples of {t, log_bytes, cpu_s, children}.
+
+    ``t`` and ``cpu_s`` are seconds (processor time of the whole process tree), ``children`` process names.
+    A compiler child means compiling. Log growth or processor time means progressing: triton and
+    torch.inductor compile inside Python processes. Only silence in all three is a hang; ranks that spin in a
+    collective look busy, and are left to the launch time limit and SGLang's own watchdog. Fewer than two
+    samples prove nothing and are called progressing.
+    """
+    if len(samples) < 2:
+        return "progressing"
+    names = {str(name).split("/")[-1] for sample in samples[-3:] for name in sample.get("children", ())}
+    if any(name in COMPILERS or name.startswith(("nvcc", "ptxas", "cicc")) for name in names):
+        return "compiling"
+    first, last = samples[0], samples[-1]
+    if last["log_bytes"] > first["log_bytes"]:
+        return "progressing"
+    elapsed = max(last["t"] - first["t"], 1e-9)
+    return "progressing" if (last["cpu_s"] - first["cpu_s"]) / elapsed > BUSY_SHARE else "hung"

@@ -1,0 +1,327 @@
+"""Reads a server log once, in constant memory: launch phases, facts, batches, tracebacks and every known line.
+
+Speed: a log of millions of lines has few kinds of line. Lines that differ only in their digits share a
+template, and the patterns are tried once for each template.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.evidence.conditions import holds
+from sglang_sweep.evidence.knowledge import Entry, Knowledge
+from sglang_sweep.evidence.lines import read_lines
+from sglang_sweep.evidence.tracebacks import HEADER, Block, Collector
+
+MOST_TEMPLATES = 20_000
+MOST_BLOCKS = 50
+MOST_COLLECTIVES = 4_000
+LONGEST_TEXT = 400
+
+_DIGITS = b"0123456789"
+_ANSI = re.compile(rb"\x1b\[[0-9;]*m")
+_STAMP = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: ([A-Z][\w ]*?))?\]")
+_HEADED_BY = re.compile(rb"^Process \S+:$|Exception in thread|^Exception ignored in")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line as evidence: its number (from 1, as editors count) and its text, cut to a readable length."""
+
+    number: int
+    text: str
+
+
+@dataclass
+class Hit:
+    """An entry's pattern found in the log: how often, where first, and what its named groups held there."""
+
+    count: int
+    first: Line
+    groups: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The first line of a launch phase, for one rank."""
+
+    phase: str
+    title: str
+    rank: str | None
+    line: Line
+    time: datetime | None
+
+
+@dataclass
+class Batches:
+    """Decode and prefill steps that SGLang logged (it logs one decode step in ``decode_log_interval``)."""
+
+    decode: int = 0
+    outside_graph: int = 0
+    running: int = 0
+    running_outside_graph: int = 0
+    accept_sum: float = 0.0
+    accept_weight: int = 0
+    most_running: int = 0
+    prefill_new: int = 0
+    prefill_cached: int = 0
+    first: dict[str, Line] = field(default_factory=dict)
+
+    @property
+    def accept_length(self) -> float | None:
+        """Mean accept length over logged decode steps, weighted by running requests; 1.0 = nothing accepted."""
+        return self.accept_sum / self.accept_weight if self.accept_weight else None
+
+    @property
+    def share_outside_graph(self) -> float | None:
+        """Share of decoded tokens (running requests summed over steps) that no captured graph served."""
+        return self.running_outside_graph / self.running if self.running else None
+
+
+@dataclass
+class Collective:
+    """How NCCL served one collective of one size: how often, on how many channels, first where."""
+
+    function: str
+    size_bytes: int
+    algorithm: str
+    protocol: str
+    channels: int
+    count: int
+    line: Line
+
+
+@dataclass
+class LogScan:
+    """What one reading of a log found."""
+
+    path: Path
+    lines: int = 0
+    first_time: datetime | None = None
+    last_time: datetime | None = None
+    last_line: Line | None = None
+    marks: list[Mark] = field(default_factory=list)
+    facts: dict[str, tuple[str, Line]] = field(default_factory=dict)
+    hits: dict[str, Hit] = field(default_factory=dict)
+    batches: Batches = field(default_factory=Batches)
+    blocks: list[Block] = field(default_factory=list)
+    collectives: dict[tuple[str, int, str, str], Collective] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments_line: Line | None = None
+    stopping_line: int | None = None
+    last_stamped: int = 0
+    """The last line that a logger wrote, by its time stamp."""
+
+    def mark(self, phase: str) -> Mark | None:
+        """The first mark of a phase over all ranks."""
+        return next((mark for mark in self.marks if mark.phase == phase), None)
+
+
+def scan(path: Path, knowledge: Knowledge, entries: Iterable[Entry] | None = None) -> LogScan:
+    """Reads ``path`` once against the knowledge's entries (or the given ones). Raises UserError for no text file."""
+    return _Scanner(path, knowledge, tuple(knowledge.entries() if entries is None else entries)).run()
+
+
+class _Scanner:
+    def __init__(self, path: Path, knowledge: Knowledge, entries: tuple[Entry, ...]) -> None:
+        self.result = LogScan(path)
+        self.entries = tuple(e for e in entries if e.pattern is not None and e.data.get("in", "log") == "log")
+        self.phases = {entry.id for entry in knowledge.phases}
+        batches = knowledge.log["batches"]
+        self.decode = re.compile(batches["decode"].encode())
+        self.prefill = re.compile(batches["prefill"].encode())
+        self.collective = re.compile(batches["collective"].encode())
+        self.templates: dict[bytes, tuple[Entry, ...]] = {}
+        self.collector = Collector()
+        self.phase_of: dict[str | None, str] = {}
+        self.seen_marks: set[tuple[str, str | None]] = set()
+        self.previous = b""
+
+    def run(self) -> LogScan:
+        result = self.result
+        number = 0
+        for number, raw in enumerate(read_lines(result.path), start=1):
+            for piece in raw.split(b"\r") if b"\r" in raw else (raw,):
+                self.take(_ANSI.sub(b"", piece) if b"\x1b" in piece else piece, number)
+        result.lines = number
+        self.keep(self.collector.close())
+        if self.previous:
+            result.last_line = _line(number, self.previous)
+            stamp = _STAMP.match(self.previous)
+            result.last_time = _time(stamp[1]) if stamp else result.last_time
+        return result
+
+    def take(self, raw: bytes, number: int) -> None:
+        if not raw:
+            if self.collector.open:
+                self.keep(self.collector.feed(raw, number))
+            return
+        if HEADER in raw:
+            self.traceback(raw, number)
+        elif self.collector.open:
+            self.keep(self.collector.feed(raw, number))
+        if b" batch" in raw and b"#" in raw and self.batch(raw, number):
+            self.previous = raw
+            return
+        if b"-> Algo" in raw:
+            self.nccl_choice(raw, number)
+        template = raw.translate(None, _DIGITS)
+        known = self.templates.get(template)
+        if known is None:
+            if len(self.templates) >= MOST_TEMPLATES:
+                self.templates.clear()
+            known = tuple(e for e in self.entries if e.pattern is not None and e.pattern.search(raw))
+            self.templates[template] = known
+        for entry in known:
+            self.hit(entry, raw, number)
+        if raw.startswith(b"[2"):
+            self.result.last_stamped = number
+        self.previous = raw
+
+    def hit(self, entry: Entry, raw: bytes, number: int) -> None:
+        old = self.result.hits.get(entry.id)
+        if old is not None and entry.id not in self.phases and "when" not in entry.data:
+            old.count += 1
+            return
+        assert entry.pattern is not None
+        match = entry.pattern.search(raw)
+        if match is None:
+            return
+        groups = {k: v.decode("utf-8", "replace") for k, v in match.groupdict().items() if v is not None}
+        if not all(holds(groups.get(name), wanted) for name, wanted in entry.data.get("when", {}).items()):
+            return
+        if old is not None:
+            old.count += 1
+        else:
+            self.result.hits[entry.id] = Hit(1, _line(number, raw), groups)
+            for name, value in groups.items():
+                self.result.facts.setdefault(name, (value, _line(number, raw)))
+        if entry.id in self.phases:
+            self.mark(entry, raw, number)
+
+    def mark(self, entry: Entry, raw: bytes, number: int) -> None:
+        stamp = _STAMP.match(raw)
+        rank = stamp[2].decode() if stamp and stamp[2] else None
+        time = _time(stamp[1]) if stamp else None
+        result = self.result
+        self.phase_of[rank] = self.phase_of[None] = entry.id
+        if (entry.id, rank) not in self.seen_marks:
+            self.seen_marks.add((entry.id, rank))
+            result.marks.append(Mark(entry.id, entry.data["title"], rank, _line(number, raw), time))
+        if time is not None:
+            result.first_time = result.first_time or time
+            result.last_time = time
+        if entry.id == "stopping" and result.stopping_line is None:
+            result.stopping_line = number
+        if entry.id == "arguments" and not result.arguments:
+            result.arguments = parse_arguments(raw.decode("utf-8", "replace"))
+            result.arguments_line = _line(number, raw)
+
+    def traceback(self, raw: bytes, number: int) -> None:
+        if self.collector.open:
+            self.keep(self.collector.feed(raw, number))
+            if self.collector.open:
+                return
+        stamp = _STAMP.match(raw)
+        rank = stamp[2].decode() if stamp and stamp[2] else None
+        header = raw.split(HEADER)[0].decode("utf-8", "replace").strip()
+        before = self.previous.decode("utf-8", "replace").strip()
+        if not header and _HEADED_BY.search(self.previous):
+            header = before
+        self.collector.begin(header, before, number, rank, self.phase_of.get(rank, self.phase_of.get(None)))
+
+    def keep(self, block: Block | None) -> None:
+        if block is not None and len(self.result.blocks) < MOST_BLOCKS:
+            self.result.blocks.append(block)
+
+    def batch(self, raw: bytes, number: int) -> bool:
+        batches = self.result.batches
+        if match := self.decode.search(raw):
+            running = int(match["running"])
+            batches.decode += 1
+            batches.running += running
+            batches.most_running = max(batches.most_running, running)
+            inside = match["graph"] == b"True"
+            if not inside:
+                batches.outside_graph += 1
+                batches.running_outside_graph += running
+            batches.first.setdefault(
+                "decode_in_graph" if inside else "decode_outside_graph", _line(number, raw)
+            )
+            if match["accept"] is not None:
+                batches.accept_sum += float(match["accept"]) * max(running, 1)
+                batches.accept_weight += max(running, 1)
+                batches.first.setdefault("accept_length", _line(number, raw))
+            return True
+        if match := self.prefill.search(raw):
+            batches.prefill_new += int(match["new"])
+            batches.prefill_cached += int(match["cached"])
+            if int(match["cached"]) > 1 and "prefill_cached" not in batches.first:
+                batches.first["prefill_cached"] = _line(number, raw)
+            batches.first.setdefault("prefill", _line(number, raw))
+            return True
+        return False
+
+    def nccl_choice(self, raw: bytes, number: int) -> None:
+        if not (match := self.collective.search(raw)):
+            return
+        words = {name: value.decode() for name, value in match.groupdict().items()}
+        key = (words["function"], int(words["bytes"]), words["algorithm"], words["protocol"])
+        if key in self.result.collectives:
+            self.result.collectives[key].count += 1
+        elif len(self.result.collectives) < MOST_COLLECTIVES:
+            channels = int(words["high"]) - int(words["low"]) + 1
+            self.result.collectives[key] = Collective(*key, channels, 1, _line(number, raw))
+
+
+def _line(number: int, raw: bytes) -> Line:
+    return Line(number, raw.decode("utf-8", "replace").strip()[:LONGEST_TEXT])
+
+
+def _time(stamp: bytes) -> datetime | None:
+    try:
+        return datetime.strptime(stamp.decode(), "%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return None
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """The resolved arguments SGLang prints, ``server_args=ServerArgs(...)`` or, since 0.5.20, ``server_args={...}``.
+
+    Nested calls become mappings; what is not a literal becomes its source text. An unreadable text gives ``{}``.
+    """
+    _, _, expression = text.partition("server_args=")
+    try:
+        node = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return dict(_loose_arguments(expression))
+    value = _literal(node)
+    return value if isinstance(value, dict) else {}
+
+
+def _literal(node: ast.AST) -> Any:
+    if isinstance(node, ast.Call):
+        return {word.arg: _literal(word.value) for word in node.keywords if word.arg}
+    if isinstance(node, ast.Dict):
+        return {
+            _literal(k): _literal(v) for k, v in zip(node.keys, node.values, strict=True) if k is not None
+        }
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [_literal(item) for item in node.elts]
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, MemoryError, RecursionError):
+        return ast.unparse(node)
+
+
+def _loose_arguments(expression: str) -> Iterator[tuple[str, Any]]:
+    """Simple ``name=value`` pairs of a text that is no Python, for instance with enum representations in it."""
+    for match in re.finditer(r"'?\b(\w+)'?(?:=|: )('[^']*'|None|True|False|-?[\d.]+)(?=[,)}])", expression):
+        try:
+            yield match[1], ast.literal_eval(match[2])
+        except (ValueError, SyntaxError):
+            continue
