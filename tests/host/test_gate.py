@@ -13,14 +13,25 @@ Host = Callable[[str], dict[str, Any]]
 CU130 = {
     "cuda": "13.0",
     "built": {
+        "sglang": "0.5.23",
         "torch": "2.14.1+cu130",
-        "architectures": ["sm_80", "sm_90", "sm_100", "sm_120", "compute_120"],
+        "cuda": "13.0",
+        "gpu_architectures": ["sm_80", "sm_90", "sm_100", "sm_120", "compute_120"],
         "nccl": "2.31.2",
         "flashinfer": "0.7.2",
-        "imports": {"torch": None, "sglang": None, "sgl_kernel": None, "flashinfer": None},
+        "serves": True,
+        "reasons": {},
     },
 }
-CPU = {"cuda": None, "built": {"imports": {"sglang": None}}}
+CPU = {
+    "cuda": None,
+    "built": {
+        "sglang": "0.5.23",
+        "cuda": None,
+        "serves": True,
+        "reasons": {"cuda": "torch is not built for CUDA", "flashinfer": "No module named 'flashinfer'"},
+    },
+}
 
 
 def variant(
@@ -131,7 +142,7 @@ def test_the_drivers_cuda_is_compared_with_the_stacks(
 ) -> None:
     fp = host("h200-x8")
     fp["driver"] |= {"version": driver, "cuda": spoken}
-    findings = gate(fp, {"cu130": {**CU130, "cuda": cuda}}, [variant()])
+    findings = gate(fp, {"cu130": built(cuda=cuda)}, [variant()])
     answer = of(findings, "driver_supports_cuda")
     assert answer.passed is starts and driver in answer.found
     assert ("driver_compiles_ptx" in failing(findings)) is not compiles
@@ -157,7 +168,7 @@ def test_torchs_architectures_follow_the_rules_of_binary_compatibility(
     fp = host("h200-x8")
     for gpu in fp["gpus"]:
         gpu["compute_capability"] = capability
-    findings = gate(fp, {"cu130": built(architectures=architectures)}, [variant()])
+    findings = gate(fp, {"cu130": built(gpu_architectures=architectures)}, [variant()])
     assert of(findings, "torch_knows_gpu").passed is passed
 
 
@@ -180,19 +191,35 @@ def test_the_compiler_must_know_sm120_and_flashinfer_must_accept_it(
     assert {check for check in failing(findings) if check.startswith("nvcc")} == failed
 
 
-def test_a_missing_compiler_is_a_warning_and_the_stacks_own_counts(host: Host) -> None:
+def test_a_missing_compiler_is_a_warning(host: Host) -> None:
     fp = host("container-without-nvidia-smi")
     missing = of(gate(fp, {"cu130": CU130}, [variant(tp_size=2)]), "nvcc_for_jit")
     assert missing.failed and missing.severity == "warn"
-    assert of(gate(fp, {"cu130": built(nvcc="13.0.88")}, [variant(tp_size=2)]), "nvcc_for_jit").passed is True
 
 
-def test_a_kernel_package_that_cannot_be_imported_refuses_the_stack(host: Host) -> None:
+def test_a_server_that_cannot_be_imported_refuses_the_stack(host: Host) -> None:
     error = "ImportError: libcudart.so.13: cannot open shared object file"
-    (reason,) = fatal(
-        gate(host("h200-x8"), {"cu130": built(imports={"torch": None, "sgl_kernel": error})}, [variant()])
-    )
-    assert reason.id == "imports" and reason.found == f"sgl_kernel: {error}"
+    stack = built(serves=False, reasons={"sglang.srt.managers.scheduler": error})
+    (reason,) = fatal(gate(host("h200-x8"), {"cu130": stack}, [variant()]))
+    assert reason.id == "imports" and reason.found == f"sglang.srt.managers.scheduler: {error}"
+
+
+def test_a_kernel_package_that_is_missing_is_a_warning_where_the_server_starts(host: Host) -> None:
+    stack = built(flashinfer=None, reasons={"flashinfer": "No module named 'flashinfer'"})
+    findings = gate(host("h200-x8"), {"cu130": stack}, [variant()])
+    assert of(findings, "kernel_packages").found == "flashinfer: No module named 'flashinfer'"
+    assert of(findings, "imports").passed is True and fatal(findings) == []
+
+
+def test_a_cpu_stack_misses_no_kernels(host: Host) -> None:
+    findings = gate(host("no-gpu"), {"cpu": CPU}, [variant(stack="cpu", device="cpu", tp_size=1)])
+    assert of(findings, "imports").passed is True and "kernel_packages" not in ids(findings)
+
+
+def test_an_interpreter_that_was_not_asked_yet_counts_as_one_for_gpus(host: Host) -> None:
+    mine = {"kind": "existing", "cuda": None}
+    assert ids(fatal(gate(host("no-gpu"), {"mine": mine}, [variant(stack="mine")]))) == {"gpus_for_stack"}
+    assert fatal(gate(host("h200-x8"), {"mine": mine}, [variant(stack="mine")])) == []
 
 
 @pytest.mark.parametrize(
@@ -222,7 +249,7 @@ def test_a_stack_that_is_not_built_leaves_its_checks_undecided(host: Host) -> No
 def test_too_little_disk_refuses_a_stack_that_is_still_to_be_built(host: Host) -> None:
     fp = host("h200-x8")
     fp["disks"] = [{"folder": "/data", "total_gib": 100.0, "free_gib": 3.5}]
-    assert ids(fatal(gate(fp, {"cu130": {"cuda": "13.0"}}, [variant()]))) == {"disk_for_stack"}
+    assert ids(fatal(gate(fp, {"cu130": {"cuda": "13.0", "disk_gb": 30}}, [variant()]))) == {"disk_for_stack"}
     assert fatal(gate(fp, {"cu130": CU130}, [variant()])) == []
 
 

@@ -21,7 +21,7 @@ def check_stack(
     if not stack.on_gpu:
         return [*found, *_imports(stack, concerns)]
     if fp["gpus"] == []:
-        host = f"this host has none, and the stack is built for CUDA {stack.cuda}"
+        host = f"this host has none, and the stack is built for CUDA {stack.cuda or 'or was not asked yet'}"
         return [*found, finding("gpus_for_stack", False, host, subject=stack.name, concerns=concerns)]
     found += _driver(fp, stack, concerns)
     found += _imports(stack, concerns)
@@ -105,13 +105,12 @@ def _architectures(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -
 
 def _compiler(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -> Iterator[Finding]:
     host = fp["tools"]["nvcc"]
-    text = stack.nvcc or (host and host["version"])
-    nvcc, where = version_of(text), "in the stack" if stack.nvcc else (host and host["path"])
+    nvcc = version_of(host and host["version"])
     if nvcc is None:
         reason = fp["unreadable"].get("tools.nvcc", "none found")
         yield finding("nvcc_for_jit", False, reason, subject=stack.name, concerns=concerns)
         return
-    found = f"nvcc {nvcc} ({where})"
+    found = f"nvcc {nvcc} ({host['path']})"
     yield finding("nvcc_for_jit", True, found, subject=stack.name, concerns=concerns)
     torch_cuda = version_of(stack.cuda)
     if torch_cuda is not None and torch_cuda.major != nvcc.major:
@@ -130,13 +129,20 @@ def _compiler(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -> Ite
 
 
 def _imports(stack: StackView, concerns: Sequence[str]) -> Iterator[Finding]:
-    if stack.imports is None:
-        reason = "the stack is not built yet" if not stack.built else "was not tried"
+    if stack.broken is None:
+        reason = "the stack is not built yet"
         yield finding("imports", None, reason, subject=stack.name, concerns=concerns)
         return
-    broken = {module: error for module, error in stack.imports.items() if error}
-    found = "; ".join(f"{module}: {error}" for module, error in broken.items()) or ", ".join(stack.imports)
-    yield finding("imports", not broken, found, subject=stack.name, concerns=concerns)
+    found = _told(stack.broken) or f"SGLang {stack.sglang}"
+    yield finding("imports", not stack.broken, found, subject=stack.name, concerns=concerns)
+    if stack.missing_kernels is not None:
+        found = _told(stack.missing_kernels) or "all there"
+        passed = not stack.missing_kernels
+        yield finding("kernel_packages", passed, found, subject=stack.name, concerns=concerns)
+
+
+def _told(reasons: Mapping[str, str]) -> str:
+    return "; ".join(f"{module}: {reason}" for module, reason in reasons.items())
 
 
 def _nccl(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -> Iterator[Finding]:
@@ -169,13 +175,12 @@ def _nccl(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -> Iterato
 
 
 def _disk(fp: Fingerprint, stack: StackView, concerns: Sequence[str]) -> Iterator[Finding]:
-    if stack.built or not fp["disks"]:
+    if stack.built or stack.disk_gb is None or not fp["disks"]:
         return
-    text = text_of("disk_for_stack")
-    needed = text["gpu_stack_gib"] if stack.on_gpu else text["cpu_stack_gib"]
-    free = fp["disks"][-1]["free_gib"]  # the last folder asked for is the store, or the user's cache
-    if free is None:
+    disk = fp["disks"][-1]  # the last folder asked for is the store, or the user's cache
+    if disk["free_gib"] is None:
         yield finding("disk_for_stack", None, "not readable", subject=stack.name, concerns=concerns)
-    else:
-        found = f"{free:g} GiB free in {fp['disks'][-1]['folder']}, about {needed} needed"
-        yield finding("disk_for_stack", free >= needed, found, subject=stack.name, concerns=concerns)
+        return
+    free = disk["free_gib"] * 1.024**3  # GB, as the declaration counts
+    found = f"{free:.1f} GB free in {disk['folder']}, building needs up to {stack.disk_gb:g} GB"
+    yield finding("disk_for_stack", free >= stack.disk_gb, found, subject=stack.name, concerns=concerns)

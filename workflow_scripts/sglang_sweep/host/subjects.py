@@ -19,19 +19,24 @@ TP, PP, DP = (
 
 @dataclass(frozen=True)
 class StackView:
-    """A stack as declared, and as found on this host once it is built (None: not known yet)."""
+    """A stack as declared, and as found on this host once it is built (None: not known yet).
+
+    ``broken`` holds what its server needs and cannot import, ``missing_kernels`` the kernel packages that
+    it can start without; both map a module to the reason.
+    """
 
     name: str
     on_gpu: bool
-    cuda: str | None = None
-    torch: str | None = None
+    cuda: str | None
+    sglang: str | None
+    disk_gb: float | None
+    built: bool
     architectures: tuple[str, ...] | None = None
     nccl: str | None = None
     flashinfer: str | None = None
-    imports: Mapping[str, str | None] | None = None
-    nvcc: str | None = None
+    broken: Mapping[str, str] | None = None
+    missing_kernels: Mapping[str, str] | None = None
     multicast: bool | None = None
-    built: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,31 +53,40 @@ class VariantView:
     weights_gib: float | None = None
 
 
+# Reasons in stack.json that say what a stack is, not what is wrong with it.
+_NOT_MODULES = frozenset({"cuda", "nccl"})
+_KERNELS = ("sgl_kernel", "flashinfer")
+
+
 def stack_view(name: str, facts: Mapping[str, Any]) -> StackView:
-    """From a stack's declaration with, once it is built, the contents of its stack.json over it."""
-    built = facts.get("built") or {}
-    merged = {**facts, **{key: value for key, value in built.items() if value is not None}}
-    packages = merged.get("packages") or {}
-    cuda = merged.get("cuda")
-    architectures = merged.get("architectures")
-
-    def version(*names: str) -> str | None:
-        values = (merged.get(name) or packages.get(name) for name in names)
-        return next((value for value in values if isinstance(value, str)), None)
-
+    """From a stack's declaration (stack.yaml), and under ``built`` the contents of its stack.json."""
+    built: Mapping[str, Any] = facts.get("built") or {}
+    cuda = built.get("cuda") if built else facts.get("cuda")
+    # An interpreter or image of somebody else's is known only once it was asked.
+    unknown = not built and facts.get("kind", "lock") != "lock" and cuda is None
+    reasons = {key: text for key, text in built.get("reasons", {}).items() if key not in _NOT_MODULES}
+    kernels = {module: reasons[module] for module in _KERNELS if module in reasons}
     return StackView(
         name=name,
-        on_gpu=cuda is not None,
+        on_gpu=cuda is not None or unknown,
         cuda=None if cuda is None else str(cuda),
-        torch=version("torch"),
-        architectures=None if architectures is None else tuple(architectures),
-        nccl=version("nccl", "nvidia-nccl-cu13", "nvidia-nccl-cu12"),
-        flashinfer=version("flashinfer", "flashinfer-python", "flashinfer_python"),
-        imports=merged.get("imports"),
-        nvcc=version("nvcc"),
-        multicast=merged.get("multicast"),
+        sglang=built.get("sglang") or facts.get("sglang"),
+        disk_gb=facts.get("disk_gb"),
         built=bool(built),
+        architectures=tuple(built.get("gpu_architectures") or facts.get("gpu_architectures") or ()) or None,
+        nccl=built.get("nccl"),
+        flashinfer=built.get("flashinfer"),
+        broken=None if not built else _broken(built, reasons),
+        missing_kernels=kernels if built and cuda is not None else None,
+        multicast=built.get("multicast"),
     )
+
+
+def _broken(built: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Nothing where a server starts all the same: optional packages are then simply not there."""
+    if built.get("serves", True):
+        return {}
+    return {module: text for module, text in reasons.items() if module not in _KERNELS} or dict(reasons)
 
 
 def variant_view(
