@@ -518,34 +518,10 @@ def verdicts() -> dict[str, Any]:
     )
 
 
-def profile(allreduce_ms: float, path: str, *, ranks: int = 8) -> dict[str, Any]:
-    """Return a breakdown as `analyze-trace --json` writes it."""
-    return {
-        "ranks": ranks,
-        "steps": [
-            {
-                "kind": "step[DECODE]",
-                "count": 40,
-                "ms_per_step": 11.2,
-                "kernels_per_step": 812,
-                "allreduce": {
-                    "count_per_step": 122,
-                    "us_median": allreduce_ms * 1000 / 122,
-                    "ms_per_step": allreduce_ms,
-                    "share": allreduce_ms / 11.2,
-                    "path": path,
-                    "skew_ms": 1.9,
-                },
-                "classes": {
-                    "gemm": {"ms_per_step": 4.9, "share": 0.4375},
-                    "all_reduce": {"ms_per_step": allreduce_ms, "share": allreduce_ms / 11.2},
-                    "attention": {"ms_per_step": 0.82, "share": 0.0732},
-                },
-                "gap_share": 0.061,
-            }
-        ],
-        "cycle": {},
-    }
+def profile(case: str) -> dict[str, Any]:
+    """Return a recorded breakdown (data/README.md)."""
+    breakdown: dict[str, Any] = json.loads((DATA / "profiles" / f"{case}.json").read_text(encoding="utf-8"))
+    return breakdown
 
 
 def sections() -> Sections:
@@ -567,6 +543,8 @@ def sections() -> Sections:
         gate=[
             {
                 "id": "pcie_link",
+                "title": "PCIe link at its maximum",
+                "passed": False,
                 "severity": "warn",
                 "scope": "host",
                 "found": "GPU 5 trained at Gen4 x16, can do Gen5",
@@ -575,9 +553,22 @@ def sections() -> Sections:
                 "source": "nvidia-smi -q",
             },
             {
-                "id": "custom_allreduce_pcie",
+                "id": "driver_cuda",
+                "title": "driver supports the stack's CUDA",
+                "passed": True,
                 "severity": "fail",
-                "scope": "variant mscclpp",
+                "scope": "stack:cu130",
+                "found": "driver 580.159.04, CUDA 13.0",
+                "why": "an older driver cannot load the kernels",
+                "remedy": "update the driver",
+                "source": "CUDA compatibility guide",
+            },
+            {
+                "id": "custom_allreduce_pcie",
+                "title": "all GPUs linked by NVLink",
+                "passed": False,
+                "severity": "fail",
+                "scope": "variant:mscclpp",
                 "found": "8 GPUs without NVLink",
                 "why": "SGLang disables it above two PCIe GPUs",
                 "remedy": "patch the stack",
@@ -585,7 +576,7 @@ def sections() -> Sections:
             },
         ],
         launches=launches(),
-        profiles={"graph-bs-128": profile(3.1, "RING_LL"), "eagle3": profile(3.4, "RING_LL", ranks=1)},
+        profiles={"graph-bs-128": profile("nccl"), "eagle3": profile("eagle3-random-draft")},
         explanations={
             "graph-bs-128": [
                 "Idle gaps fell from 15.1 % to 6.10 % of a decode step: 0.98 of the 1.01 ms gained."

@@ -138,7 +138,18 @@ def test_optional_sections_appear_only_with_their_data(
 def test_a_single_rank_profile_warns_that_waiting_and_cost_cannot_be_told_apart(
     root: Path, verdicts: dict[str, Any], sections: Sections
 ) -> None:
-    assert "One rank's trace only" in findings(verdicts, sections).split("**eagle3**, 1 rank")[1]
+    alone = sections.profiles["eagle3"] | {"ranks": [0]}
+    text = findings(verdicts, Sections(profiles={"eagle3": alone}))
+    assert "One rank only: the cost of a collective and waiting" in text.split("**eagle3**, rank 0 of 2")[1]
+
+
+def test_a_profile_shows_phases_and_collectives_at_the_minimum_over_ranks(
+    root: Path, verdicts: dict[str, Any], sections: Sections
+) -> None:
+    text = findings(verdicts, sections).split("## Profiles")[1]
+    decode = next(line for line in text.splitlines() if line.startswith("| `DECODE bs=1`"))
+    assert "| RING_LL | 65 | 6.21 µs | 0.404 ms |" in decode
+    assert "| `TARGET_VERIFY` | 1.00 | 4.52 ms | 3.29 ms | 85.2 % | 65.0 | 0.156 ms |" in text
 
 
 def test_figures_are_shown_by_relative_link(root: Path, verdicts: dict[str, Any]) -> None:

@@ -163,7 +163,7 @@ def test_all_of_the_constructed_campaign_is_on_the_page(page: str) -> None:
         "Fastest: graph-bs-128",
         "NCCL error: invalid usage",
         "GPU 5 trained at Gen4 x16",
-        "One rank's trace only",
+        "TARGET_VERIFY",
         "Idle gaps fell from 15.1",
         "riser of GPU 5",
         "cold_window, window 1",

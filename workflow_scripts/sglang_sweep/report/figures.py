@@ -16,7 +16,15 @@ from sglang_sweep.report.escape import log_line
 from sglang_sweep.report.numbers import change_interval, signed_percent
 from sglang_sweep.report.palette import INK, MUTED, PAPER, VERDICT, arm_style
 from sglang_sweep.report.series import Point, launch_points, window_points
-from sglang_sweep.report.words import BELIEVED, Variant, is_noise_arm, label_of, reading_order, unit_of
+from sglang_sweep.report.words import (
+    BELIEVED,
+    Variant,
+    is_noise_arm,
+    label_of,
+    primary_of,
+    reading_order,
+    unit_of,
+)
 
 _STYLE: dict[Any, Any] = {
     "text.parse_math": False,  # a variant may be called "$x$"
@@ -61,7 +69,7 @@ def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         _change_axis(axes, variants)
-        metric = (design.get("primary") or {}).get("metric")
+        metric = primary_of(verdicts)[1]
         subject = f" of {label_of(metric)}" if metric else ""
         axes.set_xlabel(f"change{subject} against the baseline, positive is better; hollow: not believed")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sglang_sweep.report.numbers import change_interval, count, p_value, percent, signed_percent, threshold
-from sglang_sweep.report.words import is_noise_arm, label_of
+from sglang_sweep.report.words import is_noise_arm, label_of, primary_of
 
 
 def design_sentences(design: Mapping[str, Any]) -> list[str]:
@@ -34,12 +34,11 @@ def design_sentences(design: Mapping[str, Any]) -> list[str]:
         )
     if design.get("alpha"):
         sentences.append(f"The error rate over all variants is {threshold(design['alpha'])}.")
-    primary = design.get("primary") or {}
-    if primary.get("metric"):
-        workload = f" of workload {primary['workload']}" if primary.get("workload") else ""
+    workload_name, metric = primary_of({"design": design})
+    if metric:
+        workload = f" of workload {workload_name}" if workload_name else ""
         sentences.append(
-            f"Verdicts rest on {label_of(primary['metric'])}{workload} alone; "
-            "the other metrics are shown, not mined."
+            f"Verdicts rest on {label_of(metric)}{workload} alone; the other metrics are shown, not mined."
         )
     sentences.append(
         "Rules that remove a launch or a window are fixed beforehand, blind to the result and equal for "

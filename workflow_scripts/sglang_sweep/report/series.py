@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sglang_sweep.report.words import primary_of
+
 DEFAULT_METRIC = "output_throughput"
 
 
@@ -31,7 +33,8 @@ def launch_points(
     The value is the mean over valid windows; where a rule removed all of them, over all windows, so that what
     was removed can still be seen.
     """
-    workload, metric = _primary(verdicts)
+    workload, metric = primary_of(verdicts)
+    metric = metric or DEFAULT_METRIC
     removed = _removed(verdicts)
     begun = [_seconds(record["started_at"]) for record in launches if record.get("started_at")]
     points = []
@@ -59,7 +62,8 @@ def window_points(
     launches: Sequence[Mapping[str, Any]], verdicts: Mapping[str, Any] | None = None
 ) -> list[Point]:
     """Return one point per window: its change in percent against the mean of its launch."""
-    workload, metric = _primary(verdicts)
+    workload, metric = primary_of(verdicts)
+    metric = metric or DEFAULT_METRIC
     points = []
     for record in launches:
         windows = _windows(record, workload, metric)
@@ -87,11 +91,6 @@ def _windows(record: Mapping[str, Any], workload: str | None, metric: str) -> li
     return [
         w for w in windows if w.get("workload") == named and (w.get("metrics") or {}).get(metric) is not None
     ]
-
-
-def _primary(verdicts: Mapping[str, Any] | None) -> tuple[str | None, str]:
-    primary = ((verdicts or {}).get("design") or {}).get("primary") or {}
-    return primary.get("workload"), primary.get("metric") or DEFAULT_METRIC
 
 
 def _removed(verdicts: Mapping[str, Any] | None) -> set[tuple[Any, Any]]:

@@ -8,7 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from sglang_sweep.report.words import is_noise_arm, meaning, primary_metric, reading_order, unit_of
+from sglang_sweep.report.words import (
+    is_noise_arm,
+    meaning,
+    primary_metric,
+    primary_of,
+    reading_order,
+    unit_of,
+)
 
 VERDICT_COLUMNS = (
     "variant",
@@ -62,7 +69,7 @@ def verdict_frame(verdicts: Mapping[str, Any]) -> pd.DataFrame:
 
 def launch_frame(verdicts: Mapping[str, Any]) -> pd.DataFrame:
     """Return one row per launch of each variant, with what removed it; values are of the primary metric."""
-    unit = unit_of(((verdicts.get("design") or {}).get("primary") or {}).get("metric") or "")
+    unit = unit_of(primary_of(verdicts)[1] or "")
     rows = [
         {key: launch.get(key) for key in LAUNCH_COLUMNS} | {"variant": variant["name"], "unit": unit}
         for variant in reading_order(list(verdicts["variants"]))

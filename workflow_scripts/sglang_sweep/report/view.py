@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from sglang_sweep.report.words import (
     is_noise_arm,
     label_of,
     meaning,
+    primary_of,
     reading_order,
     undeclared,
     unit_of,
@@ -65,15 +67,13 @@ def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *
         "environment": environment_rows(sections.environment) if sections.environment else [],
         "stacks": _stack_rows(verdicts.get("stacks")),
         "design": design_sentences(verdicts.get("design") or {}),
-        "generated_from": [
-            (path, "" if " " in path else href(path, folder)) for path in verdicts.get("generated_from") or []
-        ],
-        "gate": _gate_rows(sections.gate),
+        "generated_from": _sources(list(map(str, verdicts.get("generated_from") or []))),
+        "gate": _gate(sections.gate),
         "speculation": facts(sections.speculation or {}),
         "communication": facts(sections.communication or {}),
         "comparison": facts(sections.stacks or {}),
         "reopened": [dict(row) for row in sections.reopened or []],
-        "predictions": [_prediction(row) for row in sections.predictions or []],
+        "predictions": _predictions(sections),
         "notes": (sections.notes or "").strip(),
         "profiled": [v for v in views if v["profile"] or v["explanations"]],
     }
@@ -120,9 +120,7 @@ def variant_view(
         "cause": v.get("cause"),
         "evidence": [row for row in _evidence(v.get("evidence"), folder) if row not in shown_below],
         "shown_by": _shown_by(v, folder, f"#{anchors}{anchor(name)}"),
-        "prediction": next(
-            (_prediction(p) for p in sections.predictions or [] if p.get("variant") == name), None
-        ),
+        "prediction": next((p for p in _predictions(sections) if p["variant"] == name), None),
         "engagement": str(engagement.get("state") or "").replace("_", " "),
         "engagement_note": engagement.get("note"),
         "features": proofs,
@@ -280,17 +278,16 @@ def _reopen(item: Any, folder: Path) -> View:
 
 
 def _metric_words(verdicts: Mapping[str, Any]) -> str:
-    primary = (verdicts.get("design") or {}).get("primary") or {}
-    metric = primary.get("metric")
+    workload_name, metric = primary_of(verdicts)
     if not metric:
         return ""
-    workload = f" on workload {primary['workload']}" if primary.get("workload") else ""
+    workload = f" on workload {workload_name}" if workload_name else ""
     orientation = ", baseline over variant, so that more is better" if metric.endswith("_ms") else ""
     return f"{label_of(metric)}{workload}{orientation}"
 
 
 def _primary_unit(verdicts: Mapping[str, Any]) -> str:
-    return unit_of(((verdicts.get("design") or {}).get("primary") or {}).get("metric") or "")
+    return unit_of(primary_of(verdicts)[1] or "")
 
 
 def _stack_rows(stacks: Any) -> list[tuple[str, str]]:
@@ -306,23 +303,46 @@ def _stack_rows(stacks: Any) -> list[tuple[str, str]]:
     return rows
 
 
-def _gate_rows(findings: Sequence[Mapping[str, Any]] | None) -> list[View]:
+def _gate(findings: Sequence[Mapping[str, Any]] | None) -> View | None:
+    """Return what the gate found: what failed or could not be decided, the worst first, and what passed."""
+    if not findings:
+        return None
     rank = {"fail": 0, "warn": 1, "info": 2}
     rows = [
         {
-            "id": f.get("id"),
-            "severity": f.get("severity"),
-            "scope": plain(
-                f.get("scope") or f.get("subject") or f.get("variant") or f.get("stack") or "host"
-            ),
-            "found": plain(f.get("found")),
-            "why": plain(f.get("why")),
-            "remedy": plain(f.get("remedy")),
-            "source": plain(f.get("source")),
+            key: plain(f.get(key))
+            for key in ("severity", "id", "title", "scope", "found", "why", "remedy", "source")
         }
-        for f in findings or []
+        | {"passed": f.get("passed") is True}
+        for f in findings
     ]
-    return sorted(rows, key=lambda row: rank.get(str(row["severity"]), 3))
+    rows.sort(key=lambda row: rank.get(row["severity"], 3))
+    return {
+        "open": [row for row in rows if not row["passed"]],
+        "passed": [row for row in rows if row["passed"]],
+    }
+
+
+def _predictions(sections: Sections) -> list[View]:
+    """Return what was expected before any launch: as given, or what the gate says against a variant."""
+    if sections.predictions is not None:
+        return [_prediction(row) for row in sections.predictions]
+    return [
+        _prediction(
+            f | {"variant": str(f["scope"]).partition(":")[2], "why": f"{f.get('found')}: {f.get('why')}"}
+        )
+        for f in map(dict, sections.gate or [])
+        if f.get("passed") is False
+        and f.get("severity") == "fail"
+        and str(f.get("scope")).startswith("variant:")
+    ]
+
+
+def _sources(paths: Sequence[str]) -> str:
+    """Say what the verdicts were computed from: a few files by name, many by their number and folder."""
+    if len(paths) <= 3:
+        return ", ".join(paths) or "verdicts.json"
+    return f"{len(paths)} files under {os.path.commonpath(paths)}"
 
 
 def _prediction(row: Mapping[str, Any]) -> View:

@@ -82,6 +82,16 @@ def reading_order(variants: list[Variant]) -> list[Variant]:
     )
 
 
+def primary_of(verdicts: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+    """Return workload and metric that verdicts rest on, nested as in the campaign file or flat."""
+    design = (verdicts or {}).get("design") or {}
+    nested = design.get("primary") or {}
+    return (
+        nested.get("workload") or design.get("primary_workload"),
+        nested.get("metric") or design.get("primary_metric"),
+    )
+
+
 def primary_metric(variant: Variant) -> Mapping[str, Any] | None:
     """Return the row of `metrics` that the verdict rests on, if it was measured."""
     return next((row for row in variant.get("metrics") or [] if row.get("primary")), None)
