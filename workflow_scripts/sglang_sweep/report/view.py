@@ -308,7 +308,7 @@ def _gate(findings: Sequence[Mapping[str, Any]] | None) -> View | None:
     if not findings:
         return None
     rank = {"fail": 0, "warn": 1, "info": 2}
-    rows = [
+    rows: list[View] = [
         {
             key: plain(f.get(key))
             for key in ("severity", "id", "title", "scope", "found", "why", "remedy", "source")
