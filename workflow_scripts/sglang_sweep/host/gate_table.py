@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sglang_sweep.campaign import Variant
+from sglang_sweep.report.escape import markdown
 
 from .findings import Finding
 from .gate import fatal, runnable
@@ -72,7 +73,7 @@ def as_markdown(findings: Sequence[Finding]) -> str:
     for finding, scopes in in_order(findings):
         remedy, source = (finding.remedy, _source(finding)) if finding.failed else ("", "")
         cells = (word_of(finding), ", ".join(scopes), finding.title, finding.found, remedy, source)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        rows.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 
 

@@ -89,9 +89,7 @@ def _over(base: Mapping[str, Any] | None, change: Mapping[str, Any] | None) -> d
 
 def _holds(limit: Limit, place: Place) -> bool:
     """Known for the version, and every host condition met."""
-    return conditions.version_in(limit, place.sglang_version) is True and not conditions.unmet(
-        limit, place.host
-    )
+    return conditions.version_in(limit, place.sglang_version) is True and conditions.met(limit, place.host)
 
 
 def _ended(limit: Limit, new: Place) -> str | None:

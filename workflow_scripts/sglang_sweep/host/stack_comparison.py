@@ -77,9 +77,10 @@ def welch_ratio(
 
 def comparison_markdown(rows: Sequence[Mapping[str, Any]], name_a: str, name_b: str) -> str:
     """A heading's worth of Markdown: the caution, then one table row a variant."""
+    before, after = markdown(name_a), markdown(name_b)
     lines = [
         f"{CAUTION}\n",
-        f"| variant | {markdown(name_a)} to {markdown(name_b)} | ratio (95 %) | {markdown(name_a)} | {markdown(name_b)} |",
+        f"| variant | {before} to {after} | ratio (95 %) | {before} | {after} |",
         "|---|---|---|---|---|",
     ]
     for row in rows:
