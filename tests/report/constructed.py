@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep.report.sections import Sections
+from sglang_sweep.traces.speculation import economics
 
 CAMPAIGN = "rtx-pro-6000-x8-constructed"
 DATA = Path(__file__).parent / "data"
@@ -585,14 +586,46 @@ def sections() -> Sections:
                 "The profile does not explain it: no phase of the baseline matches step[TARGET_VERIFY]."
             ],
         },
-        speculation={
-            "t_decode_ms": 11.2,
-            "t_verify_ms": 30.1,
-            "t_draft_ms": 1.4,
-            "break_even_accept_length": {"value": 3.06, "ci95": [2.94, 3.19]},
-            "measured_accept_length": 1.62,
+        speculation=economics(
+            {"throughput": 82.0},
+            [
+                {"name": "eagle3", "throughput": 49.5, "accept_length": 1.62},
+                {"name": "eagle3-simulated-3", "throughput": 90.1, "accept_length": 3.0, "simulated": True},
+            ],
+            n_steps=3,
+            profiles={"variant": profile("eagle3-random-draft")},
+        ),
+        communication={
+            "rows": [
+                {
+                    "variant": "graph-bs-128",
+                    "kind": "DECODE",
+                    "batch_size": 1,
+                    "count": 65,
+                    "bytes": 12288,
+                    "us_alone": 5.9,
+                    "us_profiled": 6.21,
+                    "predicted_ms": 0.3835,
+                    "profiled_ms": 0.4045,
+                    "unexplained_ms": 0.021,
+                    "skew_ms": 0.246,
+                    "share_of_tpot": 0.0361,
+                }
+            ],
+            "cliffs": [
+                {
+                    "setting": "default",
+                    "mode": "graph",
+                    "from_bytes": 131072,
+                    "to_bytes": 262144,
+                    "from_us": 31.0,
+                    "to_us": 74.0,
+                    "ratio": 2.39,
+                    "exponent": 1.26,
+                }
+            ],
+            "growth": {"sentence": "the growth of 2.7 x agrees with message size (2.6 x alone)"},
         },
-        communication={"message": {"bytes": 12288, "us_median": 24.6}, "predicted_ms_per_step": 3.0},
         stacks={"unblocked": ["pcie-ipc-allreduce"], "still dead": ["nccl-tree-unscoped"]},
         reopened=[
             {
@@ -606,8 +639,11 @@ def sections() -> Sections:
                 "variant": "mscclpp",
                 "cause": "unsupported_hardware",
                 "why": "needs NVLink or a patched topology check",
-                "source": "sglang issue 1234",
-                "known": "read",
+                "verdict": "DEAD_END",
+                "source": ["sglang issue 1234", "custom_all_reduce.py:260 (0.5.23)"],
+                "read": "custom_all_reduce.py:260 (0.5.23)",
+                "remedy": "patch the gate, in a stack of its own",
+                "reopens_when": "the gate leaves the source",
             }
         ],
         notes="Ask the vendor about the riser of GPU 5.\n\n- [ ] repeat after the driver update",

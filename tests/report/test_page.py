@@ -173,7 +173,7 @@ def test_all_of_the_constructed_campaign_is_on_the_page(page: str) -> None:
 
 def test_an_inlined_figure_takes_the_pages_colours_and_its_own_ids() -> None:
     svg = (
-        '<?xml version="1.0"?><svg xmlns="x"><metadata>m</metadata><g id="a" style="fill: #1f2328"/>'
+        '<?xml version="1.0"?><svg xmlns="x"><metadata>>sglang-sweep<</metadata><g id="a" style="fill: #1f2328"/>'
         '<use xlink:href="#a" style="fill: #0072b2" clip-path="url(#a)"/></svg>'
     )
     inlined = inline_svg(svg, "f1-", 'a "label"')

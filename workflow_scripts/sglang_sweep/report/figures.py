@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from sglang_sweep.report.escape import log_line
 from sglang_sweep.report.numbers import change_interval, signed_percent
-from sglang_sweep.report.palette import INK, MUTED, PAPER, VERDICT, arm_style
+from sglang_sweep.report.palette import CREATOR, INK, MUTED, PAPER, VERDICT, arm_style
 from sglang_sweep.report.series import Point, launch_points, window_points
 from sglang_sweep.report.words import (
     BELIEVED,
@@ -345,7 +345,7 @@ def _save(draw: Callable[[Figure], None], out_svg: Path, *, height: float, salt:
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         draw(figure)
         out_svg.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out_svg, format="svg", metadata={"Date": None, "Creator": "sglang-sweep"})
+        figure.savefig(out_svg, format="svg", metadata={"Date": None, "Creator": CREATOR})
     text = out_svg.read_text(encoding="utf-8")
     # The font was used to measure; readers without it get their own sans-serif.
     out_svg.write_text(re.sub(r"'DejaVu Sans'(?!,)", "'DejaVu Sans', sans-serif", text), encoding="utf-8")

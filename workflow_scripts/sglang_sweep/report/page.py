@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from sglang_sweep.report.escape import clean
 from sglang_sweep.report.numbers import MISSING
-from sglang_sweep.report.palette import ON_PAGE
+from sglang_sweep.report.palette import CREATOR, ON_PAGE
 from sglang_sweep.report.sections import Sections, default_templates
 from sglang_sweep.report.view import report_view
 
@@ -36,6 +36,12 @@ def write_page(
         (caption, Markup(inline_svg(path.read_text(encoding="utf-8"), f"f{number}-", caption)))
         for number, (caption, path) in enumerate((figures or {}).items(), 1)
     ]
+    for number, name in enumerate(("speculation", "communication"), 1):
+        if view[name]:
+            picture = view[name]["figure"] and Path(view[name]["figure"])
+            view[name]["svg"] = picture and Markup(
+                inline_svg(picture.read_text(encoding="utf-8"), f"s{number}-", f"Figure: {name}")
+            )
     view["style"] = Markup((folder / "page.css").read_text(encoding="utf-8"))
     page = environment(folder).get_template("index.html.j2").render(view)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -58,15 +64,18 @@ def environment(templates: Path) -> jinja2.Environment:
 def inline_svg(svg: str, prefix: str, label: str) -> str:
     """Return an SVG file as part of a page: labelled, without its own paper, its ids made unique by `prefix`.
 
-    Its ink becomes the page's text colour and its font the page's, so that it follows light and dark.
+    A figure of `figures` takes the page's colours and font, so that it follows light and dark; one from
+    elsewhere keeps its own, paper included.
     """
     body = svg[svg.index("<svg") :]
+    ours = f">{CREATOR}<" in body
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'(?<=\s)id="', f'id="{prefix}', body)
     body = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}", body)
-    for colour, variable in ON_PAGE.items():
-        body = body.replace(colour, variable)
-    body = body.replace("'DejaVu Sans', sans-serif", "system-ui, sans-serif")
+    if ours:
+        for colour, variable in ON_PAGE.items():
+            body = body.replace(colour, variable)
+        body = body.replace("'DejaVu Sans', sans-serif", "system-ui, sans-serif")
     safe = str(Markup.escape(label))
     return re.sub(r"<svg ", f'<svg role="img" aria-label="{safe}" ', body, count=1)
 

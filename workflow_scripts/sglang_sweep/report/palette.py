@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Written into a figure, so that the page knows it for one whose colours it may change.
+CREATOR = "sglang-sweep"
+
 # Okabe and Ito (2008), the orange darkened and the greys chosen so that each has a contrast of at least 3:1
 # on white and on the dark page alike: the same picture serves both.
 INK = "#1f2328"

@@ -9,6 +9,7 @@ from typing import Any
 
 from sglang_sweep.report.answer import answer, fastest
 from sglang_sweep.report.change import change_lines
+from sglang_sweep.report.communication import communication_view
 from sglang_sweep.report.environment import environment_rows
 from sglang_sweep.report.escape import anchor, href, log_line
 from sglang_sweep.report.facts import facts, plain
@@ -25,6 +26,7 @@ from sglang_sweep.report.numbers import (
 )
 from sglang_sweep.report.profiles import profile_view
 from sglang_sweep.report.sections import Sections
+from sglang_sweep.report.speculation import speculation_view
 from sglang_sweep.report.words import (
     BELIEVED,
     GLYPHS,
@@ -69,8 +71,8 @@ def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *
         "design": design_sentences(verdicts.get("design") or {}),
         "generated_from": _sources(list(map(str, verdicts.get("generated_from") or []))),
         "gate": _gate(sections.gate),
-        "speculation": facts(sections.speculation or {}),
-        "communication": facts(sections.communication or {}),
+        "speculation": _with_figure(speculation_view(sections.speculation), folder),
+        "communication": _with_figure(communication_view(sections.communication), folder),
         "comparison": facts(sections.stacks or {}),
         "reopened": [dict(row) for row in sections.reopened or []],
         "predictions": _predictions(sections),
@@ -92,6 +94,8 @@ def variant_view(
         {
             "feature": f.get("feature"),
             "state": str(f.get("state")).replace("_", " "),
+            "note": plain(f["note"]) if f.get("note") else "",
+            "source": plain(f["source"]) if f.get("source") else "",
             "evidence": _evidence(f.get("evidence"), folder),
         }
         for f in features(v)
@@ -172,6 +176,11 @@ def _statistic(v: Variant) -> str:
         f"equivalence p {p_value(v.get('equivalence_p'))}",
     ]
     return "; ".join(part for part in parts if MISSING not in part)
+
+
+def _with_figure(view: View | None, folder: Path) -> View | None:
+    """Add the link to a section's figure; the page puts the picture itself in its place."""
+    return view and view | {"figure_href": href(str(view["figure"]), folder) if view["figure"] else ""}
 
 
 def _shown_by(v: Variant, folder: Path, here: str) -> View:
@@ -346,11 +355,15 @@ def _sources(paths: Sequence[str]) -> str:
 
 
 def _prediction(row: Mapping[str, Any]) -> View:
+    """`row` is an entry of limits.yaml with its `variant`, or has the same keys."""
+    basis = next((key for key in ("seen", "read") if row.get(key)), row.get("known") or "")
     return {
         "variant": row.get("variant"),
+        "verdict": row.get("verdict") or "DEAD_END",
         "cause": row.get("cause"),
-        "why": plain(row.get("why") or row.get("reason") or row.get("text")),
-        "source": plain(row.get("source") or row.get("citation")),
-        "known": row.get("known") or row.get("basis") or row.get("status") or "",
-        "remedy": plain(row.get("remedy")) if row.get("remedy") else "",
+        "why": plain(row.get("why")),
+        "source": plain(row.get("source")),
+        "known": basis,
+        "remedy": plain(row["remedy"]) if row.get("remedy") else "",
+        "reopens_when": plain(row["reopens_when"]) if row.get("reopens_when") else "",
     }
