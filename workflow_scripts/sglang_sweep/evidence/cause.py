@@ -218,10 +218,10 @@ def first_cause(
     return "unknown", f"no exception in the log; exit code {exit_code}", evidence
 
 
-COMPILERS = frozenset(
-    ("nvcc", "cicc", "ptxas", "ninja", "cudafe++", "fatbinary", "nvlink", "cc1plus", "cc1", "g++", "gcc")
-    + ("clang", "clang++", "ld", "c++", "as", "hipcc", "cmake")
+_TOOLCHAIN = (
+    "nvcc cicc ptxas ninja cudafe++ fatbinary nvlink cc1 cc1plus g++ gcc clang clang++ c++ ld as hipcc cmake"
 )
+COMPILERS = frozenset(_TOOLCHAIN.split())
 """Process names that mean kernels are being compiled."""
 
 BUSY_SHARE = 0.2

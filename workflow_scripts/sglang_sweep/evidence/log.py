@@ -21,6 +21,7 @@ MOST_TEMPLATES = 20_000
 MOST_BLOCKS = 50
 MOST_COLLECTIVES = 4_000
 LONGEST_TEXT = 400
+FAR_IN = 80
 
 _DIGITS = b"0123456789"
 _ANSI = re.compile(rb"\x1b\[[0-9;]*m")
@@ -197,9 +198,11 @@ class _Scanner:
         if old is not None:
             old.count += 1
         else:
-            self.result.hits[entry.id] = Hit(1, _line(number, raw), groups)
+            # Ranks write over each other's progress bars: begin where the match does, if that is far in.
+            line = _line(number, raw[match.start() :] if match.start() > FAR_IN else raw)
+            self.result.hits[entry.id] = Hit(1, line, groups)
             for name, value in groups.items():
-                self.result.facts.setdefault(name, (value, _line(number, raw)))
+                self.result.facts.setdefault(name, (value, line))
         if entry.id in self.phases:
             self.mark(entry, raw, number)
 
@@ -260,8 +263,8 @@ class _Scanner:
         if match := self.prefill.search(raw):
             batches.prefill_new += int(match["new"])
             batches.prefill_cached += int(match["cached"])
-            if int(match["cached"]) > 1 and "prefill_cached" not in batches.first:
-                batches.first["prefill_cached"] = _line(number, raw)
+            if int(match["cached"]) > 0.02 * (int(match["new"]) + int(match["cached"])):
+                batches.first.setdefault("prefill_cached", _line(number, raw))
             batches.first.setdefault("prefill", _line(number, raw))
             return True
         return False
