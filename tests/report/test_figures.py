@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import constructed
 import pytest
 from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_windows
+from sglang_sweep.report.profile_figure import figure_profiles
 
 
 def texts(svg: Path) -> list[str]:
@@ -109,3 +111,20 @@ def test_any_size_of_effect_leaves_readable_ticks(
     figure_ratios(verdicts, tmp_path / "r.svg")
     ticks = [text for text in texts(tmp_path / "r.svg") if text == "0" or text.endswith("0 %") or "–" in text]
     assert "0" in ticks
+
+
+def test_profiles_draw_the_phases_of_the_cycle_and_name_their_classes(tmp_path: Path) -> None:
+    profiles = {name: constructed.profile(name) for name in ("nccl", "eagle3-random-draft")}
+    figure_profiles(profiles, tmp_path / "1.svg")
+    figure_profiles(profiles, tmp_path / "2.svg")
+    shown = " ".join(texts(tmp_path / "1.svg"))
+    assert all(
+        words in shown for words in ("TARGET_VERIFY bs=1", "DECODE bs=1", "all reduce", "idle or waiting")
+    )
+    assert "EXTEND" not in shown
+    assert (tmp_path / "1.svg").read_bytes() == (tmp_path / "2.svg").read_bytes()
+
+
+def test_no_profile_is_a_figure_that_says_so(tmp_path: Path) -> None:
+    figure_profiles({}, tmp_path / "p.svg")
+    assert "no profile" in texts(tmp_path / "p.svg")

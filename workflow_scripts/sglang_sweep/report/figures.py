@@ -1,20 +1,18 @@
-"""Draws the report's figures as SVG whose text is text and whose bytes depend on the data alone."""
+"""Draws what the verdicts rest on: ratios with intervals, launches over time, windows within launches."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sglang_sweep.report.escape import log_line
+from sglang_sweep.report.canvas import label, save
 from sglang_sweep.report.numbers import change_interval, signed_percent
-from sglang_sweep.report.palette import CREATOR, INK, MUTED, PAPER, VERDICT, arm_style
+from sglang_sweep.report.palette import INK, MUTED, PAPER, VERDICT, arm_style
 from sglang_sweep.report.series import Point, launch_points, window_points
 from sglang_sweep.report.words import (
     BELIEVED,
@@ -25,28 +23,6 @@ from sglang_sweep.report.words import (
     reading_order,
     unit_of,
 )
-
-_STYLE: dict[Any, Any] = {
-    "text.parse_math": False,  # a variant may be called "$x$"
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.unicode_minus": True,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "figure.facecolor": PAPER,
-    "axes.facecolor": "none",
-}
-_WIDTH = 8.6  # inches; a page column
 
 
 def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
@@ -73,7 +49,7 @@ def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
         subject = f" of {label_of(metric)}" if metric else ""
         axes.set_xlabel(f"change{subject} against the baseline, positive is better; hollow: not believed")
 
-    _save(draw, out_svg, height=1.0 + 0.34 * max(1, len(variants)), salt="ratios")
+    save(draw, out_svg, height=1.0 + 0.34 * max(1, len(variants)), salt="ratios")
 
 
 def figure_blocks(
@@ -106,7 +82,7 @@ def figure_blocks(
                 loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8.5, handlelength=1.6
             )
 
-    _save(draw, out_svg, height=4.6, salt="blocks")
+    save(draw, out_svg, height=4.6, salt="blocks")
 
 
 def figure_windows(
@@ -131,7 +107,7 @@ def figure_windows(
         figure.supxlabel("window of a launch", fontsize=9.5, color=INK)
         figure.supylabel("change against the launch's mean (%)", fontsize=9.5, color=INK)
 
-    _save(draw, out_svg, height=0.8 + 1.5 * rows, salt="windows")
+    save(draw, out_svg, height=0.8 + 1.5 * rows, salt="windows")
 
 
 def _ratio_row(axes: Axes, row: int, variant: Variant) -> None:
@@ -176,17 +152,11 @@ def _beside(axes: Axes, row: int, text: str, *, points: float, **style: Any) -> 
 
 
 def _row_name(variant: Variant) -> str:
-    return f"{_label(variant['name'])} (A')" if is_noise_arm(variant) else _label(variant["name"])
-
-
-def _label(text: object) -> str:
-    """Return text short and clean enough not to push the axes out of the figure."""
-    plain = log_line(text)
-    return plain if len(plain) <= 32 else f"{plain[:31]}…"
+    return f"{label(variant['name'])} (A')" if is_noise_arm(variant) else label(variant["name"])
 
 
 def _why_no_point(variant: Variant) -> str:
-    return _label(variant.get("cause") or ("" if variant["verdict"] == "PLANNED" else "no number"))
+    return label(variant.get("cause") or ("" if variant["verdict"] == "PLANNED" else "no number"))
 
 
 def _margin_band(axes: Axes, smallest_effect: float | None) -> None:
@@ -267,7 +237,7 @@ def _arm_line(axes: Axes, points: list[Point], name: str, style: tuple[str, str]
         linestyle="--" if name.endswith("-prime") else "-",
         alpha=1 if baseline else 0.85,
         zorder=3 if baseline else 2,
-        label=_label(name),
+        label=label(name),
     )
     gone = [p for p in points if p.removed]
     axes.plot(
@@ -331,21 +301,9 @@ def _window_panel(axes: Axes, points: list[Point], name: str) -> None:
             marker="x",
             linestyle="none",
         )
-    axes.set_title(_label(name), fontsize=9, loc="left")
+    axes.set_title(label(name), fontsize=9, loc="left")
     axes.set_xticks(sorted({p.window for p in points}))
 
 
 def _empty(axes: Axes) -> None:
     axes.text(0.5, 0.5, "no completed launch", transform=axes.transAxes, ha="center", color=MUTED)
-
-
-def _save(draw: Callable[[Figure], None], out_svg: Path, *, height: float, salt: str) -> None:
-    """Draw and save: the salt makes the ids inside the file the same in every run."""
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": f"sglang-sweep {salt}"}):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure)
-        out_svg.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out_svg, format="svg", metadata={"Date": None, "Creator": CREATOR})
-    text = out_svg.read_text(encoding="utf-8")
-    # The font was used to measure; readers without it get their own sans-serif.
-    out_svg.write_text(re.sub(r"'DejaVu Sans'(?!,)", "'DejaVu Sans', sans-serif", text), encoding="utf-8")
