@@ -65,7 +65,7 @@ def test_every_verdict_can_be_traced(root: Path, verdicts: dict[str, Any], secti
         elif v["verdict"] != "PLANNED":
             assert "- Statistic: " in part
             assert part.count("/launch.json)") == len(v["launches"])
-    assert "source: sglang issue 1234, " in section(text, "mscclpp")
+    assert "source: sglang issue 1234; " in section(text, "mscclpp")
 
 
 def test_links_lead_from_the_report_to_the_file(root: Path, verdicts: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep.report.communication import communication_view, size
+from sglang_sweep.report.correctness import correctness_sentences
 from sglang_sweep.report.environment import environment_rows
 from sglang_sweep.report.page import write_page
 from sglang_sweep.report.profiles import profile_view
@@ -46,6 +47,25 @@ def test_message_sizes_are_exact_where_they_can_be() -> None:
 
 def test_absent_parts_are_none_not_empty_tables() -> None:
     assert (speculation_view(None), communication_view({}), profile_view(None)) == (None, None, None)
+
+
+def test_correctness_says_how_much_agreed_and_what_the_server_counted(verdicts: dict[str, Any]) -> None:
+    right = next(v for v in verdicts["variants"] if v["name"] == "eagle3")["correctness"]
+    assert correctness_sentences(right) == [
+        "the answers agree with the baseline's (tolerance exact)",
+        "100 % of tokens agree, of the baseline with itself 100 %",
+        "log-probabilities 0.00210 nats apart",
+        "output tokens: the client counts 24,576, the server 25,344 with warm-up",
+    ]
+    dummy = {"ok": None, "state": "not_comparable", "reason": "another model answers differently"}
+    assert correctness_sentences(dummy) == ["not comparable: another model answers differently"]
+    assert correctness_sentences(None) == []
+
+
+def test_a_declared_difference_is_shown_but_not_held_against_the_variant(verdicts: dict[str, Any]) -> None:
+    view = report_view(verdicts, Path(), Sections())
+    moves = {v["name"]: [c["moves"] for c in v["confounds"]] for v in view["variants"]}
+    assert (moves["eagle3"], moves["mem-fraction-090"]) == (["yes, but declared"], ["yes"])
 
 
 def test_a_host_without_gpus_and_one_that_could_not_be_read_are_different() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from sglang_sweep.report.answer import answer, fastest
 from sglang_sweep.report.change import change_lines
 from sglang_sweep.report.communication import communication_view
+from sglang_sweep.report.correctness import correctness_sentences
 from sglang_sweep.report.environment import environment_rows
 from sglang_sweep.report.escape import anchor, href, log_line
 from sglang_sweep.report.facts import facts, plain
@@ -19,6 +20,7 @@ from sglang_sweep.report.numbers import (
     change_interval,
     count,
     p_value,
+    percent,
     quantity,
     ratio,
     ratio_interval,
@@ -129,7 +131,7 @@ def variant_view(
         "engagement_note": engagement.get("note"),
         "features": proofs,
         "confounds": [_confound(c) for c in v.get("confounds") or []],
-        "correctness": _correctness(v.get("correctness")),
+        "correctness": correctness_sentences(v.get("correctness")),
         "metrics": [_metric_row(row) for row in v.get("metrics") or []],
         "launches": launches,
         "removed": [row for row in launches if row["removed"]],
@@ -196,6 +198,8 @@ def _shown_by(v: Variant, folder: Path, here: str) -> View:
             "label": f"{first['setting']} {plain(first.get('baseline'))} → {plain(first.get('variant'))}",
             "href": here,
         }
+    if verdict == "WRONG_OUTPUT" and (v.get("correctness") or {}).get("agreement") is not None:
+        return {"label": f"{percent(v['correctness']['agreement'])} of tokens agree", "href": here}
     if verdict in BELIEVED and v.get("ratio") is not None:
         if verdict == "NO_DIFFERENCE":
             return {"label": f"equivalence p {p_value(v.get('equivalence_p'))}", "href": here}
@@ -263,18 +267,16 @@ def _metric_row(row: Mapping[str, Any]) -> View:
 
 
 def _confound(row: Mapping[str, Any]) -> View:
+    moves, declared = bool(row.get("moves_performance")), bool(row.get("declared"))
     return {
         "setting": row.get("setting"),
         "baseline": plain(row.get("baseline")),
         "variant": plain(row.get("variant")),
-        "moves": bool(row.get("moves_performance")),
+        "moves": "no" if not moves else "yes, but declared" if declared else "yes",
         "implied_by": plain(row["implied_by"]) if row.get("implied_by") else "",
         "pin": plain(row["pin"]) if row.get("pin") else "",
+        "why": plain(row["why"]) if row.get("why") else "",
     }
-
-
-def _correctness(record: Any) -> list[tuple[str, str]]:
-    return [(label.replace("_", " "), text) for label, text in facts(record, depth=2)] if record else []
 
 
 def _reopen(item: Any, folder: Path) -> View:
@@ -355,15 +357,14 @@ def _sources(paths: Sequence[str]) -> str:
 
 
 def _prediction(row: Mapping[str, Any]) -> View:
-    """`row` is an entry of limits.yaml with its `variant`, or has the same keys."""
-    basis = next((key for key in ("seen", "read") if row.get(key)), row.get("known") or "")
+    """`row` is a prediction of `evidence.limits` with its `variant`, or has the same keys."""
     return {
         "variant": row.get("variant"),
         "verdict": row.get("verdict") or "DEAD_END",
         "cause": row.get("cause"),
         "why": plain(row.get("why")),
         "source": plain(row.get("source")),
-        "known": basis,
+        "known": "seen" if row.get("seen") else "read",
         "remedy": plain(row["remedy"]) if row.get("remedy") else "",
         "reopens_when": plain(row["reopens_when"]) if row.get("reopens_when") else "",
     }

@@ -124,7 +124,8 @@ def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
         also = f": {', '.join(moved)} differs too" if len(moved) == 1 else f": {', '.join(moved)} differ too"
         return f"Not believed{also if moved else ''}; pin or declare it, then measure again."
     if verdict == "WRONG_OUTPUT":
-        return "Answers differ from the baseline's beyond the tolerance; its speed does not count."
+        reason = str((variant.get("correctness") or {}).get("reason") or "answers differ from the baseline's")
+        return f"{reason[:1].upper()}{reason[1:].rstrip('.')}; its speed does not count."
     if verdict == "STALE":
         return "Its baseline is not contemporary; measure again beside a fresh one."
     if verdict == "PLANNED":
