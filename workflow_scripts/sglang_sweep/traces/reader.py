@@ -26,7 +26,7 @@ _GPU_ACTIVITY = {"kernel", "gpu_memcpy", "gpu_memset"}
 _HEADER_BYTES = 4 << 20
 _DTYPE_BYTES = {"Byte": 1, "Char": 1, "Bool": 1, "Half": 2, "BFloat16": 2, "Float": 4, "Int": 4}
 # [prefix-]profile_id-TP-rank[-DP-n][-PP-n][-EP-n][-STAGE].trace.json.gz: profiler_manager.py of SGLang 0.5.23
-_FILE_NAME = re.compile(
+FILE_NAME = re.compile(
     r"(?:(?P<id>.+?)-)?TP-(?P<rank>\d+)(?:-(?:DP|PP|EP)-\d+)*(?:-(?P<stage>[A-Za-z_]+))?\.trace\.json"
 )
 
@@ -232,7 +232,7 @@ def _beginning(path: Path) -> str:
 
 
 def _described(path: Path, header: dict[str, Any]) -> Trace:
-    name = _FILE_NAME.search(path.name)
+    name = FILE_NAME.search(path.name)
     distributed = header.get("distributedInfo") or {}
     rank = distributed.get("rank", int(name["rank"]) if name else None)
     return Trace(

@@ -1,0 +1,38 @@
+"""The trace files which a profiled server leaves: whose they are, from their names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sglang_sweep.traces.reader import FILE_NAME
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """One trace; ``rank`` counts over all ranks of the stage where several parallel axes share a TP rank."""
+
+    path: Path
+    rank: int
+    stage: str | None
+
+
+def trace_files(folder: Path, profile_id: str | None = None) -> list[TraceFile]:
+    """The traces in ``folder``, of one profile if ``profile_id`` is given, by stage and rank."""
+    found = []
+    for path in sorted(folder.glob("*.trace.json.gz")):
+        name = FILE_NAME.search(path.name)
+        if name and (profile_id is None or profile_id in path.name):
+            found.append(TraceFile(path, int(name["rank"]), _stage(name["stage"])))
+    return sorted(found, key=lambda file: (file.stage or "", file.rank, file.path.name))
+
+
+def traces_by_stage(folder: Path, profile_id: str | None = None) -> dict[str, list[Path]]:
+    """Paths per stage (EXTEND, DECODE), in order of rank: what ``breakdown.analyze`` takes."""
+    stages: dict[str, list[Path]] = {}
+    for file in trace_files(folder, profile_id):
+        stages.setdefault(file.stage or "all", []).append(file.path)
+    return stages
+
+
+def _stage(text: str | None) -> str | None:
+    # SGLANG_PROFILE_V2 names the files -prefill and -decode
+    return {"prefill": "EXTEND", "decode": "DECODE"}.get(text.lower(), text) if text else None
