@@ -63,7 +63,8 @@ def diagnose(log: LogScan, knowledge: Knowledge, version: Version | None = None)
         if ready:
             return Diagnosis("ready", evidence=[ready.line])
         if log.marks or _looks_like_sglang(log):
-            return Diagnosis("starting", evidence=[log.last_line] if log.last_line else [])
+            last = log.marks[-1].line if log.marks else log.last_line
+            return Diagnosis("starting", evidence=[last] if last else [])
         return Diagnosis("unknown", evidence=[log.last_line] if log.last_line else [])
     return _decide(candidates, deciding, signatures, knowledge, log, stop)
 

@@ -84,10 +84,12 @@ def all_matches(feature: Feature, artifacts: Sequence[Artifacts], version: Versi
     return matches
 
 
-def requested(feature: Feature, resolved: Mapping[str, Any]) -> bool:
-    """Whether the resolved arguments ask for the feature."""
+def asked_by(feature: Feature, resolved: Mapping[str, Any]) -> str | None:
+    """The resolved argument that asks for the feature, or None."""
     asks = feature.data.get("requested", {})
-    return any(holds(value, wanted) for path, wanted in asks.items() for _, value in lookup(resolved, path))
+    return next(
+        (path for path, wanted in asks.items() if path in resolved and holds(resolved[path], wanted)), None
+    )
 
 
 def match(entry: Entry, one: Artifacts) -> Shown | None:

@@ -22,6 +22,8 @@ MOST_BLOCKS = 50
 MOST_COLLECTIVES = 4_000
 LONGEST_TEXT = 400
 FAR_IN = 80
+CACHED_SHARE = 0.02
+"""Of a prompt's tokens, above which a prefill shows the prefix cache at work and not just a shared first token."""
 
 _DIGITS = b"0123456789"
 _ANSI = re.compile(rb"\x1b\[[0-9;]*m")
@@ -133,9 +135,15 @@ class _Scanner:
         self.entries = tuple(e for e in entries if e.pattern is not None and e.data.get("in", "log") == "log")
         self.phases = {entry.id for entry in knowledge.phases}
         batches = knowledge.log["batches"]
-        self.decode = re.compile(batches["decode"].encode())
-        self.prefill = re.compile(batches["prefill"].encode())
+        self.decode, self.prefill = (
+            {name: re.compile(pattern.encode()) for name, pattern in batches[kind].items()}
+            for kind in ("decode", "prefill")
+        )
+        self.decode_line, self.prefill_line = (
+            batches[kind]["line"].encode() for kind in ("decode", "prefill")
+        )
         self.collective = re.compile(batches["collective"].encode())
+        self.choices: dict[bytes, Collective | None] = {}
         self.templates: dict[bytes, tuple[Entry, ...]] = {}
         self.collector = Collector()
         self.phase_of: dict[str | None, str] = {}
@@ -185,8 +193,8 @@ class _Scanner:
 
     def hit(self, entry: Entry, raw: bytes, number: int) -> None:
         old = self.result.hits.get(entry.id)
-        if old is not None and entry.id not in self.phases and "when" not in entry.data:
-            old.count += 1
+        if old is not None and entry.id not in self.phases:
+            old.count += 1  # with a `when`: lines of a template that matched once
             return
         assert entry.pattern is not None
         match = entry.pattern.search(raw)
@@ -242,43 +250,66 @@ class _Scanner:
             self.result.blocks.append(block)
 
     def batch(self, raw: bytes, number: int) -> bool:
-        batches = self.result.batches
-        if match := self.decode.search(raw):
-            running = int(match["running"])
-            batches.decode += 1
-            batches.running += running
-            batches.most_running = max(batches.most_running, running)
-            inside = match["graph"] == b"True"
-            if not inside:
-                batches.outside_graph += 1
-                batches.running_outside_graph += running
-            batches.first.setdefault(
-                "decode_in_graph" if inside else "decode_outside_graph", _line(number, raw)
-            )
-            if match["accept"] is not None:
-                batches.accept_sum += float(match["accept"]) * max(running, 1)
-                batches.accept_weight += max(running, 1)
-                batches.first.setdefault("accept_length", _line(number, raw))
-            return True
-        if match := self.prefill.search(raw):
-            batches.prefill_new += int(match["new"])
-            batches.prefill_cached += int(match["cached"])
-            if int(match["cached"]) > 0.02 * (int(match["new"]) + int(match["cached"])):
-                batches.first.setdefault("prefill_cached", _line(number, raw))
-            batches.first.setdefault("prefill", _line(number, raw))
-            return True
-        return False
+        if self.decode_line in raw:
+            return self.decode_step(raw, number)
+        return self.prefill_line in raw and self.prefill_step(raw, number)
+
+    def decode_step(self, raw: bytes, number: int) -> bool:
+        running_found, graph_found = self.decode["running"].search(raw), self.decode["graph"].search(raw)
+        if running_found is None or graph_found is None:
+            return False
+        batches, running = self.result.batches, int(running_found[1])
+        batches.decode += 1
+        batches.running += running
+        batches.most_running = max(batches.most_running, running)
+        inside = graph_found[1] == b"True"
+        if not inside:
+            batches.outside_graph += 1
+            batches.running_outside_graph += running
+        kinds = ["decode_in_graph" if inside else "decode_outside_graph"]
+        if accepted := self.decode["accept"].search(raw):
+            batches.accept_sum += float(accepted[1]) * max(running, 1)
+            batches.accept_weight += max(running, 1)
+            kinds.append("accept_length")
+        self.first(kinds, raw, number)
+        return True
+
+    def prefill_step(self, raw: bytes, number: int) -> bool:
+        new_found, cached_found = self.prefill["new"].search(raw), self.prefill["cached"].search(raw)
+        if new_found is None or cached_found is None:
+            return False
+        batches, new, cached = self.result.batches, int(new_found[1]), int(cached_found[1])
+        batches.prefill_new += new
+        batches.prefill_cached += cached
+        self.first(
+            ["prefill", "prefill_cached"] if cached > CACHED_SHARE * (new + cached) else ["prefill"],
+            raw,
+            number,
+        )
+        return True
+
+    def first(self, kinds: Iterable[str], raw: bytes, number: int) -> None:
+        for kind in kinds:
+            if kind not in self.result.batches.first:
+                self.result.batches.first[kind] = _line(number, raw)
 
     def nccl_choice(self, raw: bytes, number: int) -> None:
-        if not (match := self.collective.search(raw)):
-            return
+        """Counts NCCL's choice; the same text after the process's name is the same choice."""
+        text = raw[raw.find(b"NCCL INFO") :]
+        known = self.choices.get(text)
+        if known is not None:
+            known.count += 1
+        elif text not in self.choices and len(self.choices) < MOST_COLLECTIVES:
+            match = self.collective.search(text)
+            self.choices[text] = self.choice(match, number, text) if match else None
+
+    def choice(self, match: re.Match[bytes], number: int, text: bytes) -> Collective:
         words = {name: value.decode() for name, value in match.groupdict().items()}
         key = (words["function"], int(words["bytes"]), words["algorithm"], words["protocol"])
-        if key in self.result.collectives:
-            self.result.collectives[key].count += 1
-        elif len(self.result.collectives) < MOST_COLLECTIVES:
-            channels = int(words["high"]) - int(words["low"]) + 1
-            self.result.collectives[key] = Collective(*key, channels, 1, _line(number, raw))
+        channels = int(words["high"]) - int(words["low"]) + 1
+        known = self.result.collectives.setdefault(key, Collective(*key, channels, 0, _line(number, text)))
+        known.count += 1
+        return known
 
 
 def _line(number: int, raw: bytes) -> Line:
