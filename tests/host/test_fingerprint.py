@@ -64,6 +64,10 @@ def test_two_real_h200_are_read_as_nvidia_smi_shows_them(host: Host) -> None:
     assert fp["topology"]["p2p"]["read"] == [[None, "ok"], ["ok", None]]
 
 
+def test_one_real_h200_reads_as_it_was_recorded_through_nvml(host: Host) -> None:
+    assert host("h200-x1") == json.loads((HOSTS / "h200-x1" / "environment.json").read_text())
+
+
 def test_what_was_not_recorded_of_the_h200_host_is_null_and_not_guessed(host: Host) -> None:
     fp = host("h200-x2")
     assert fp["topology"]["p2p"]["write"] is None

@@ -308,36 +308,39 @@ def test_weights_are_compared_with_the_memory_of_one_gpu(
 @pytest.mark.parametrize(
     ("name", "flags", "env", "predicted"),
     [
-        (
-            "rtx-pro-6000-x8",
-            {"enable_torch_symm_mem": True},
-            {},
-            {"capability_for_variant", "multicast_for_variant"},
-        ),
-        (
-            "rtx-pro-6000-x8",
-            {"flashinfer_allreduce_fusion_backend": "trtllm"},
-            {},
-            {"capability_for_variant"},
-        ),
-        ("rtx-pro-6000-x8", {"moe_a2a_backend": "flashinfer"}, {}, {"nvlink_for_variant"}),
+        ("rtx-pro-6000-x8", {"enable_torch_symm_mem": True}, {}, {"known_limit", "multicast_for_variant"}),
+        ("rtx-pro-6000-x8", {"flashinfer_allreduce_fusion_backend": "trtllm"}, {}, {"known_limit"}),
+        ("rtx-pro-6000-x8", {"moe_a2a_backend": "flashinfer"}, {}, {"known_limit"}),
         ("rtx-pro-6000-x8", {"moe_a2a_backend": "deepep"}, {}, set()),
         ("rtx-pro-6000-x8", {}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}, set()),
-        ("rtx-pro-6000-x8", {}, {"SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2": "1"}, {"nvlink_for_variant"}),
+        ("rtx-pro-6000-x8", {}, {"SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2": "1"}, {"known_limit"}),
         ("mixed-gpus", {"tp_size": 2}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}, {"p2p_for_variant"}),
         ("mixed-gpus", {"tp_size": 2}, {"NCCL_P2P_LEVEL": "SYS"}, {"p2p_for_variant"}),
         ("mixed-gpus", {"tp_size": 2}, {"NCCL_P2P_LEVEL": "LOC"}, set()),
         ("h200-x8", {"enable_symm_mem": True}, {}, set()),
         ("h200-x8", {"flashinfer_allreduce_fusion_backend": "auto"}, {}, set()),
+        ("h200-x8", {}, {"NCCL_ALGO": "Tree"}, {"known_limit"}),
     ],
 )
-def test_what_a_feature_needs_between_the_gpus_is_predicted_and_never_refused(
+def test_what_cannot_work_here_is_predicted_with_its_source_and_never_refused(
     name: str, flags: dict[str, Any], env: dict[str, str], predicted: set[str], host: Host
 ) -> None:
     findings = gate(host(name), {"cu130": CU130}, [variant(env=env, **flags)])
-    found = {f.id for f in findings if f.failed and f.scope == "variant:v"}
-    assert found == predicted
-    assert fatal(findings) == []
+    failed = [f for f in findings if f.failed and f.scope == "variant:v"]
+    assert {f.id for f in failed} == predicted
+    assert all(f.source for f in failed) and fatal(findings) == []
+
+
+def test_a_limit_of_another_version_is_not_predicted(host: Host) -> None:
+    pcie_ipc = [variant(env={"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"})]
+    old = gate(host("rtx-pro-6000-x8"), {"cu130": built(sglang="0.5.16")}, pcie_ipc)
+    assert of(old, "known_limit").found.startswith("NO_OP expected: SGLang before 0.5.21")
+    assert "known_limit" not in ids(gate(host("rtx-pro-6000-x8"), {"cu130": CU130}, pcie_ipc))
+
+
+def test_a_cpu_variant_has_limits_too(host: Host) -> None:
+    ranks = [variant(stack="cpu", device="cpu", tp_size=2)]
+    assert of(gate(host("no-gpu"), {"cpu": CPU}, ranks), "known_limit").found.startswith("DEAD_END expected")
 
 
 def test_multicast_is_asked_of_cuda_and_not_inferred_from_nvlink(host: Host) -> None:

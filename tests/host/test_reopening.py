@@ -4,13 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sglang_sweep.host.conditions import asks, host_conditions
-from sglang_sweep.host.findings import FILE
 from sglang_sweep.host.reopening import Place, reopened
-from sglang_sweep.yaml_files import read_yaml
 
 Host = Callable[[str], dict[str, Any]]
-LIMITS = read_yaml(FILE.with_name("limits.yaml"))["limits"]
 
 
 def dead(
@@ -27,7 +23,7 @@ def verdicts(*rows: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture
 def place(host: Host) -> Callable[..., Place]:
     def make(name: str, version: str = "0.5.23", host_class: str = "old") -> Place:
-        return Place("cu130", version, host_class=host_class, host=host_conditions(host(name)))
+        return Place("cu130", version, {**host(name), "class_digest": host_class})
 
     return make
 
@@ -37,12 +33,12 @@ FUSION = {"flags": {"flashinfer-allreduce-fusion-backend": "trtllm"}}
 
 def test_a_dead_end_of_the_hardware_stays_closed_on_the_same_hardware(place: Callable[..., Place]) -> None:
     found = verdicts(dead(cause="unsupported_hardware", **FUSION))
-    assert reopened(found, LIMITS, place("rtx-pro-6000-x8", host_class="new driver")) == []
+    assert reopened(found, place("rtx-pro-6000-x8", host_class="new driver")) == []
 
 
 def test_another_host_reopens_it_and_says_which_condition_is_gone(place: Callable[..., Place]) -> None:
     found = verdicts(dead(cause="unsupported_hardware", **FUSION))
-    (row,) = reopened(found, LIMITS, place("h200-x8", host_class="new"))
+    (row,) = reopened(found, place("h200-x8", host_class="new"))
     assert row["variant"] == "v" and row["verdict"] == "DEAD_END"
     assert "fusion-needs-sm90-or-sm10x does not apply to this host: compute_major is 9" in row["why"]
     assert "issues/15650" in row["source"]
@@ -53,7 +49,7 @@ def test_a_version_outside_the_limits_range_reopens_with_the_limits_own_words(
 ) -> None:
     change = {"env": {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}}
     found = verdicts(dead("NO_OP", version="0.5.16", **change))
-    (row,) = reopened(found, LIMITS, place("rtx-pro-6000-x8"))
+    (row,) = reopened(found, place("rtx-pro-6000-x8"))
     assert row["because"] == [
         "the limit pcie-ipc-version is known for SGLang <0.5.21; cu130 has 0.5.23"
         " (the stack has SGLang 0.5.21 or later)"
@@ -64,60 +60,23 @@ def test_a_dead_end_whose_reason_only_changed_its_name_stays_closed(place: Calla
     old = dead(
         cause="unsupported_hardware", version="0.5.9", flags={"enable-flashinfer-allreduce-fusion": True}
     )
-    assert reopened(verdicts(old), LIMITS, place("rtx-pro-6000-x8")) == []  # JIT error then, ValueError now
+    assert reopened(verdicts(old), place("rtx-pro-6000-x8")) == []  # JIT error then, ValueError now
 
 
 def test_what_no_limit_explains_holds_only_for_where_it_was_seen(place: Callable[..., Place]) -> None:
     found = verdicts(dead(cause="crashed", flags={"enable-something-new": True}))
-    assert reopened(found, LIMITS, place("rtx-pro-6000-x8")) == []
-    (row,) = reopened(found, LIMITS, place("rtx-pro-6000-x8", host_class="new"))
+    assert reopened(found, place("rtx-pro-6000-x8")) == []
+    (row,) = reopened(found, place("rtx-pro-6000-x8", host_class="new"))
     assert "the host's class was old, now new" in row["why"]
-    (row,) = reopened(found, LIMITS, place("rtx-pro-6000-x8", version="0.5.24"))
+    (row,) = reopened(found, place("rtx-pro-6000-x8", version="0.5.24"))
     assert "SGLang was 0.5.23, now 0.5.24" in row["why"]
 
 
 def test_measured_variants_are_no_dead_ends(place: Callable[..., Place]) -> None:
     rows = [dead(verdict) for verdict in ("WIN", "LOSS", "NO_DIFFERENCE", "INCONCLUSIVE", "PLANNED")]
-    assert reopened(verdicts(*rows), LIMITS, place("h200-x8", version="9.9", host_class="new")) == []
+    assert reopened(verdicts(*rows), place("h200-x8", version="9.9", host_class="new")) == []
 
 
 def test_a_host_that_cannot_be_read_reopens_nothing_by_itself(host: Host) -> None:
-    unknown = Place("cu130", "0.5.23", host_class="old", host=host_conditions(host("broken-driver")))
-    assert reopened(verdicts(dead(cause="unsupported_hardware", **FUSION)), LIMITS, unknown) == []
-
-
-def test_host_conditions_are_those_of_the_gpus_in_use(host: Host) -> None:
-    eight = host_conditions(host("rtx-pro-6000-x8"))
-    assert eight == {
-        "platform": "cuda",
-        "compute_major": 12,
-        "compute_capability": "12.0",
-        "gpu_count": 8,
-        "nvlink": False,
-        "p2p": True,
-        "numa_nodes": 2,
-    }
-    assert host_conditions(host("rtx-pro-6000-x8"), used=[0, 1])["gpu_count"] == 2
-    assert host_conditions(host("h200-x8"))["nvlink"] is True
-    assert host_conditions(host("mixed-gpus"))["compute_major"] is None
-    assert host_conditions(host("mixed-gpus"))["p2p"] is False
-    cpu = host_conditions(host("no-gpu"), on_gpu=False)
-    assert (cpu["platform"], cpu["gpu_count"], cpu["nvlink"]) == ("cpu", 0, None)
-
-
-@pytest.mark.parametrize(
-    ("limit", "flags", "env", "asked"),
-    [
-        ("nccl-tree-unscoped", {"tp-size": 2}, {"NCCL_ALGO": "Tree"}, True),
-        ("nccl-tree-unscoped", {"tp-size": 2}, {"NCCL_ALGO": "allreduce:tree"}, False),
-        ("communication-single-rank", {"enable-mscclpp": True}, {}, True),
-        ("communication-single-rank", {"enable-mscclpp": True, "tp-size": 2}, {}, False),
-        ("a2a-new-dp-attention", {"moe-a2a-backend": "flashinfer"}, {}, True),
-        ("a2a-new-dp-attention", {"moe-a2a-backend": "flashinfer", "attn-dp-size": 8}, {}, False),
-    ],
-)
-def test_a_limit_speaks_of_a_variant_when_everything_it_names_is_asked_for(
-    limit: str, flags: dict[str, Any], env: dict[str, str], asked: bool
-) -> None:
-    (entry,) = [entry for entry in LIMITS if entry["id"] == limit]
-    assert asks(entry, flags, env) is asked
+    unknown = Place("cu130", "0.5.23", {**host("broken-driver"), "class_digest": "old"})
+    assert reopened(verdicts(dead(cause="unsupported_hardware", **FUSION)), unknown) == []

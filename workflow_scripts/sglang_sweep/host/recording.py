@@ -11,7 +11,10 @@ from typing import Any
 
 import yaml
 
+from .fingerprint import fingerprint
 from .sources import Sources, Unreadable
+from .system import relevant_arguments
+from .tools import relevant_variables
 
 KINDS = ("files", "folders", "resolved", "programs", "commands", "nvml", "disks", "limits")
 
@@ -177,8 +180,6 @@ class RecordingSources(Sources):
         return value
 
     def environment(self) -> dict[str, str]:
-        from .tools import relevant_variables
-
         everything = super().environment()
         self.document["environment"] = relevant_variables(everything)
         return everything
@@ -200,12 +201,19 @@ class RecordingSources(Sources):
         return str(self.document["now"])
 
 
-def shareable(document: Any) -> Any:
-    """The recording without serial numbers: GPU UUIDs are replaced by their index among those seen."""
+def shareable(document: dict[str, Any]) -> dict[str, Any]:
+    """The recording without what names this one machine: GPU UUIDs are numbered, the host is called ``host``,
+    of the kernel's arguments only those remain that a fingerprint keeps."""
     text = dump(document)
     for number, uuid in enumerate(dict.fromkeys(re.findall(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}", text))):
         text = text.replace(uuid, f"GPU-00000000-0000-0000-0000-{number:012d}")
-    return yaml.safe_load(text)
+    shared: dict[str, Any] = yaml.safe_load(text)
+    files = shared.get("files", {})
+    if isinstance(arguments := files.get("/proc/cmdline"), str):
+        files["/proc/cmdline"] = " ".join(relevant_arguments(arguments)) + "\n"
+    if "/proc/sys/kernel/hostname" in files:
+        files["/proc/sys/kernel/hostname"] = "host\n"
+    return shared
 
 
 class _Dumper(yaml.SafeDumper):
@@ -230,8 +238,6 @@ def _call(function: str, arguments: Sequence[Any]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    from .fingerprint import fingerprint
-
     sources = RecordingSources("a host recorded by sglang_sweep.host.recording")
     fingerprint(sources, folders=["/"])
     Path(argv[0]).write_text(dump(shareable(sources.document)))

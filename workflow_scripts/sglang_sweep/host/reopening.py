@@ -1,27 +1,30 @@
 """Which dead ends a new stack or host reopens, and why: findings are neither lost nor believed for ever."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from . import conditions
+from sglang_sweep.evidence.conditions import holds
+from sglang_sweep.evidence.knowledge import Entry, Knowledge, known_version, load
+from sglang_sweep.evidence.limits import _asked as speaks_of
+from sglang_sweep.evidence.limits import host_facts, predict
 
-Limit = Mapping[str, Any]
 DEAD = frozenset({"DEAD_END", "NO_OP", "WRONG_OUTPUT"})
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where findings hold: a stack and a host. ``host`` are the facts of ``conditions.host_conditions``."""
+    """Where findings hold: a stack, and a host as fingerprinted (environment.json)."""
 
     stack: str
     sglang_version: str | None
+    fingerprint: Mapping[str, Any]
     stack_digest: str | None = None
-    host_class: str | None = None
-    host: Mapping[str, Any] = field(default_factory=dict)
 
 
-def reopened(verdicts: Mapping[str, Any], limits: Sequence[Limit], new: Place) -> list[dict[str, Any]]:
+def reopened(
+    verdicts: Mapping[str, Any], new: Place, knowledge: Knowledge | None = None
+) -> list[dict[str, Any]]:
     """Dead ends of ``verdicts`` (verdicts.json) that are worth another launch at ``new``.
 
     Rows of ``variant``, ``verdict``, ``because`` (sentences), ``why`` (the same in one line), ``source`` and
@@ -29,11 +32,12 @@ def reopened(verdicts: Mapping[str, Any], limits: Sequence[Limit], new: Place) -
     conditions no longer hold; one that no limit explains reopens when SGLang, the stack or the host's class
     has changed. None reopens while some limit predicts the same variant to be dead at ``new`` as well.
     """
+    knowledge = knowledge or load()
     rows = []
     for finding in verdicts["variants"]:
         if finding["verdict"] not in DEAD:
             continue
-        because, source = why_reopened(finding, verdicts.get("baseline") or {}, limits, new)
+        because, source = why_reopened(finding, verdicts.get("baseline") or {}, new, knowledge)
         if because:
             rows.append(
                 {
@@ -49,57 +53,56 @@ def reopened(verdicts: Mapping[str, Any], limits: Sequence[Limit], new: Place) -
 
 
 def why_reopened(
-    finding: Mapping[str, Any], baseline: Mapping[str, Any], limits: Sequence[Limit], new: Place
+    finding: Mapping[str, Any], baseline: Mapping[str, Any], new: Place, knowledge: Knowledge
 ) -> tuple[list[str], str]:
     """Sentences (none: it stays closed), and the sources of the limits they rest on."""
-    about = limits_about(finding, baseline, limits)
-    if any(_holds(limit, new) for limit in about):
+    variant = resolved(finding, baseline)
+    host = host_facts(new.fingerprint, variant["flags"])
+    if any(p.verdict in DEAD for p in predict(variant, new.sglang_version, host, knowledge)):
         return [], ""
-    old_version = finding["holds_for"].get("sglang_version")
+    old_version, _ = known_version(finding["holds_for"].get("sglang_version"))
     explained = [
         limit
-        for limit in about
-        if limit["verdict"] == finding["verdict"]
-        and limit.get("cause") in (None, finding.get("cause"))
-        and conditions.version_in(limit, old_version) is not False
+        for limit in knowledge.limits
+        if limit.data["verdict"] == finding["verdict"]
+        and limit.data.get("cause") in (None, finding.get("cause"))
+        and limit.known_for(old_version)
+        and speaks_of(limit, variant)
     ]
-    because = [sentence for limit in explained if (sentence := _ended(limit, new))]
+    because = [sentence for limit in explained if (sentence := _ended(limit, new, host))]
     if because:
-        return because, "; ".join(source for limit in explained for source in limit["source"])
+        return because, "; ".join(source for limit in explained for source in limit.data["source"])
     return _moved(finding, new), ""
 
 
-def limits_about(
-    finding: Mapping[str, Any], baseline: Mapping[str, Any], limits: Sequence[Limit]
-) -> list[Limit]:
-    """Limits that speak of what the variant asks for and foresee a dead end."""
+def resolved(finding: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """A finding's variant as limits look at it: the baseline's flags and environment with the change over them."""
     change = finding.get("change") or {}
-    flags = _over(baseline.get("flags"), change.get("flags"))
-    env = _over(baseline.get("env"), change.get("env"))
+    merged = {part: {**(baseline.get(part) or {}), **(change.get(part) or {})} for part in ("flags", "env")}
+    return {
+        "change": change,
+        **{part: {k: v for k, v in values.items() if v is not None} for part, values in merged.items()},
+    }
+
+
+def unmet(limit: Entry, host: Mapping[str, Any]) -> list[str]:
+    """The host conditions of a limit that are known not to hold, in words."""
     return [
-        limit
-        for limit in limits
-        if limit["verdict"] in DEAD and conditions.asks(limit, flags, env, patch=bool(change.get("patch")))
+        f"{name} is {_word(host[name])}, the limit is for {_word(condition)}"
+        for name, condition in limit.data.get("host", {}).items()
+        if name in host and not holds(host[name], condition)
     ]
 
 
-def _over(base: Mapping[str, Any] | None, change: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in {**(base or {}), **(change or {})}.items() if value is not None}
-
-
-def _holds(limit: Limit, place: Place) -> bool:
-    """Known for the version, and every host condition met."""
-    return conditions.version_in(limit, place.sglang_version) is True and conditions.met(limit, place.host)
-
-
-def _ended(limit: Limit, new: Place) -> str | None:
+def _ended(limit: Entry, new: Place, host: Mapping[str, Any]) -> str | None:
     """Why an explanation no longer holds at ``new``."""
-    until = f" ({limit['reopens_when']})" if limit.get("reopens_when") else ""
-    if conditions.version_in(limit, new.sglang_version) is False:
-        versions = f"SGLang {limit['versions']}; {new.stack} has {new.sglang_version}"
-        return f"the limit {limit['id']} is known for {versions}{until}"
-    if gone := conditions.unmet(limit, new.host):
-        return f"the limit {limit['id']} does not apply to this host: {', '.join(gone)}{until}"
+    until = f" ({limit.data['reopens_when']})"
+    version, _ = known_version(new.sglang_version)
+    if not limit.known_for(version):
+        versions = f"SGLang {limit.data['versions']}; {new.stack} has {new.sglang_version}"
+        return f"the limit {limit.id} is known for {versions}{until}"
+    if gone := unmet(limit, host):
+        return f"the limit {limit.id} does not apply to this host: {', '.join(gone)}{until}"
     return None
 
 
@@ -112,10 +115,18 @@ def _moved(finding: Mapping[str, Any], new: Place) -> list[str]:
             ("SGLang", held.get("sglang_version"), new.sglang_version),
             ("the stack", held.get("stack"), new.stack),
             ("the stack's digest", held.get("stack_digest"), new.stack_digest),
-            ("the host's class", held.get("host_class"), new.host_class),
+            ("the host's class", held.get("host_class"), new.fingerprint["class_digest"]),
         )
         if None not in (old, now) and old != now
     ]
     if not changes:
         return []
     return [f"no known limit explains it, so it holds for where it was seen only: {', '.join(changes)}"]
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return " or ".join(map(_word, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

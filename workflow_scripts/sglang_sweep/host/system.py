@@ -19,7 +19,7 @@ def read_system(readings: Readings) -> dict[str, Any]:
         "kernel": readings.take("kernel", lambda: text("/proc/sys/kernel/osrelease").strip()),
         "architecture": readings.take("architecture", readings.sources.architecture),
         "kernel_arguments": readings.take(
-            "kernel_arguments", lambda: _relevant_arguments(text("/proc/cmdline"))
+            "kernel_arguments", lambda: relevant_arguments(text("/proc/cmdline"))
         ),
         "virtual_machine": readings.take("virtual_machine", lambda: _virtual_machine(readings)),
         "container": _container(readings),
@@ -136,7 +136,8 @@ def _os_name(text: str) -> str:
     return fields["PRETTY_NAME"].strip("\"'")
 
 
-def _relevant_arguments(text: str) -> list[str]:
+def relevant_arguments(text: str) -> list[str]:
+    """Kernel arguments that concern PCIe, IOMMU, memory, idle states or the NVIDIA driver, sorted."""
     words = ("iommu", "acs", "pci", "hugepage", "isolcpus", "nohz", "numa", "nvidia", "idle", "pstate", "uvm")
     return sorted(argument for argument in text.split() if any(word in argument.lower() for word in words))
 

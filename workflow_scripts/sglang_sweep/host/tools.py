@@ -20,7 +20,7 @@ LIBRARIES = (
 )
 
 RELEVANT = re.compile(
-    r"(CUDA|NCCL|SGLANG|SGL|FLASHINFER|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HF|HUGGINGFACE|NVIDIA|OMP|MKL|KMP|GOMP"
+    r"(CUDA|NCCL|SGLANG|SGL|FLASHINFER|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HF|HUGGINGFACE|NVIDIA(?!_REQUIRE)|OMP|MKL|KMP|GOMP"
     r"|GLOO|UCX|NVSHMEM|TVM|DG|VLLM)_.*|LD_LIBRARY_PATH|LD_PRELOAD|CPLUS_INCLUDE_PATH|CPATH|MALLOC_CONF"
 )
 SECRET = re.compile(
@@ -80,7 +80,8 @@ def read_libraries(readings: Readings) -> dict[str, Any]:
         code, text = readings.sources.run(LDCONFIG)
         if code != 0:
             raise Unreadable(f"ldconfig -p: exit code {code}")
-        return dict(re.findall(r"^\s*(\S+) \([^)]*\) => (\S+)$", text, re.MULTILINE))
+        found = re.findall(r"^\s*(\S+) \([^)]*\) => (\S+)$", text, re.MULTILINE)
+        return dict(reversed(found))  # the loader takes the first of two files of one name
 
     cache = readings.take("libraries", loader_cache)
     found: dict[str, Any] = {}
@@ -110,7 +111,10 @@ def read_disks(readings: Readings, folders: Iterable[str]) -> list[dict[str, Any
 
 
 def relevant_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables that reach CUDA, NCCL, SGLang and their libraries; secrets redacted."""
+    """Variables that reach CUDA, NCCL, SGLang and their libraries; secrets redacted.
+
+    ``NVIDIA_REQUIRE_*`` is left out: kilobytes of conditions for the container runtime.
+    """
     return {
         name: redacted(name, value) for name, value in sorted(environment.items()) if RELEVANT.fullmatch(name)
     }

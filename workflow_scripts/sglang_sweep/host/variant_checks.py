@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sglang_sweep.evidence.limits import host_facts, predict
+
 from .findings import Finding, finding, knowledge
 from .subjects import StackView, VariantView, chosen_gpus
 
@@ -11,13 +13,20 @@ DEFAULT_MEM_FRACTION = 0.9  # SGLang sizes it by memory and tp; this is its usua
 
 
 def check_variant(fp: Fingerprint, variant: VariantView, stack: StackView) -> list[Finding]:
-    """All checks of a variant that uses GPUs, on a host whose GPUs could be read; else nothing."""
-    if not variant.on_gpu or not fp["gpus"]:
+    """All checks of one variant.
+
+    Where the GPUs could not be read, or there are none for a variant that wants some, the host or the stack
+    has said so already.
+    """
+    if not variant.on_gpu:
+        return list(_limits(fp, variant, stack))
+    if not fp["gpus"]:
         return []
     used = chosen_gpus(fp["gpus"], variant)
     found = [_enough(fp, variant, used), *_visible(variant)]
     if len(used) == variant.gpus:
         found += _weights(fp, variant, used)
+        found += _limits(fp, variant, stack)
         if len(used) > 1:
             for need in knowledge()["needs"]:
                 if asked_for(variant, need["when"]):
@@ -28,9 +37,24 @@ def check_variant(fp: Fingerprint, variant: VariantView, stack: StackView) -> li
 def asked_for(variant: VariantView, when: Mapping[str, Any]) -> bool:
     """Whether a variant turns on the feature that ``when`` names."""
     value = variant.flags.get(when["flag"]) if "flag" in when else variant.env.get(when["env"])
-    if value in (None, False, "", "0", "false", "False"):
-        return False
-    return str(value) not in when.get("but_not", ()) and ("only" not in when or str(value) in when["only"])
+    off = value in (None, False, "", "0", "false", "False")
+    return not off and str(value) not in when.get("but_not", ())
+
+
+def _limits(fp: Fingerprint, variant: VariantView, stack: StackView) -> Iterator[Finding]:
+    flags = dict(variant.flags) if variant.on_gpu else {**variant.flags, "device": "cpu"}
+    asked = {"flags": flags, "env": variant.env}
+    for prediction in predict(asked, stack.sglang, host_facts(fp, flags)):
+        yield finding(
+            "known_limit",
+            False,
+            f"{prediction.verdict} expected: {prediction.why}",
+            subject=variant.name,
+            concerns=[variant.name],
+            remedy=prediction.remedy or f"none here; it reopens when: {prediction.reopens_when}",
+            source="; ".join(prediction.source),
+            evidence="seen" if prediction.seen else "read",
+        )
 
 
 def _enough(fp: Fingerprint, variant: VariantView, used: Sequence[int]) -> Finding:
@@ -66,15 +90,10 @@ def _weights(fp: Fingerprint, variant: VariantView, used: Sequence[int]) -> Iter
 def _need(
     fp: Fingerprint, variant: VariantView, stack: StackView, used: Sequence[int], need: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    wants, nvlink = need["needs"], all_nvlink(fp, used)
-    answers: dict[str, tuple[bool | None, str]] = {}
-    if wants.get("majors"):
-        answers["capability_for_variant"] = _capability(fp, used, wants["majors"])
-    if wants.get("p2p"):
+    answers = {}
+    if "p2p" in need["needs"]:
         answers["p2p_for_variant"] = _p2p(fp, used)
-    if wants.get("nvlink") or (wants.get("nvlink_beyond_two") and len(used) > 2):
-        answers["nvlink_for_variant"] = (nvlink, _links(fp, used))
-    if wants.get("multicast"):
+    if "multicast" in need["needs"]:
         answers["multicast_for_variant"] = _multicast(fp, used, stack)
     for check, (passed, found) in answers.items():
         consequence = "" if passed else f" ({'if not: ' if passed is None else ''}{need['otherwise']})"
@@ -124,11 +143,3 @@ def _multicast(fp: Fingerprint, used: Sequence[int], stack: StackView) -> tuple[
     if nvlink is False:
         return False, f"no multicast without NVLink ({_links(fp, used)})"
     return None, "only CUDA can tell (NVLink alone is not enough: seen on two H200 of a virtual machine)"
-
-
-def _capability(fp: Fingerprint, used: Sequence[int], majors: Sequence[int]) -> tuple[bool | None, str]:
-    capabilities = [fp["gpus"][index]["compute_capability"] for index in used]
-    if None in capabilities:
-        return None, "compute capability not readable"
-    passed = all(int(capability.split(".")[0]) in majors for capability in capabilities)
-    return passed, f"compute capability {', '.join(sorted(set(capabilities)))}"
