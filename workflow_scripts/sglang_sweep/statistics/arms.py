@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sglang_sweep.statistics.launches import Arms, paired_values
 from sglang_sweep.statistics.ratios import Comparison, block_logs, compare, log_ratios
-from sglang_sweep.statistics.sequential import repeated_interval, sequential_p, sequential_tost_p
+from sglang_sweep.statistics.sequential import Look, looks, repeated_interval, sequential_p, sequential_tost_p
 from sglang_sweep.statistics.sign_flip import smallest_p
 from sglang_sweep.statistics.verdict import Design
 
@@ -17,17 +17,30 @@ from sglang_sweep.statistics.verdict import Design
 class Tested:
     """A comparison (None without a usable block), its logs by block, and the blocks that were stale.
 
-    In adaptive mode the comparison's p-values and interval count the looks taken so far.
+    In adaptive mode ``history`` holds the looks, and the comparison's p-values and interval count them.
     """
 
     comparison: Comparison | None
     logs: Mapping[int, Sequence[float]] = field(default_factory=dict)
     stale: frozenset[int] = frozenset()
+    history: tuple[Look, ...] = ()
 
     @property
-    def exact_can_reach(self) -> float:
+    def ratios(self) -> dict[int, float]:
+        """Log ratio by block."""
+        return log_ratios(self.logs)
+
+    @property
+    def smallest_exact_p(self) -> float:
         """The smallest exact p that these blocks can give."""
         return smallest_p(list(self.logs.values()))
+
+    @property
+    def variance_factor(self) -> float:
+        """Variance of a log ratio in launch variances: 1.5 beside A and A', 2 beside one of them."""
+        if not self.logs:
+            return 1.0
+        return sum(1 + 1 / (len(row) - 1) for row in self.logs.values()) / len(self.logs)
 
 
 def baselines_of(arm: str, baseline: str) -> list[str]:
@@ -36,21 +49,42 @@ def baselines_of(arm: str, baseline: str) -> list[str]:
     return [baseline] if arm == prime else [baseline, prime]
 
 
-def try_arm(arms: Arms, arm: str, key: tuple[str, str], design: Design, baseline: str) -> Tested:
-    """Compare an arm with its baseline on one (workload, metric), over contemporary pairs of launches."""
+def compare_arm(arms: Arms, arm: str, key: tuple[str, str], design: Design, baseline: str) -> Tested:
+    """Compare an arm with its baseline on one (workload, metric), over contemporary pairs, as if looked at
+    once."""
     values, stale = paired_values(arms, arm, baselines_of(arm, baseline), key, design.contemporary_hours)
     logs = block_logs(values, arm, baseline, f"{baseline}-prime")
-    comparison = compare(logs, design.margin)
-    if comparison is not None and design.mode == "adaptive":
-        comparison = _counting_looks(comparison, list(log_ratios(logs).values()), design.margin)
-    return Tested(comparison, logs, frozenset(stale))
+    return Tested(compare(logs, design.margin), logs, frozenset(stale))
 
 
-def _counting_looks(comparison: Comparison, in_order: Sequence[float], margin: float) -> Comparison:
-    interval = repeated_interval(in_order)
-    return replace(
-        comparison,
+def compare_arms(
+    arms: Arms, names: Sequence[str], key: tuple[str, str], design: Design, baseline: str
+) -> dict[str, Tested]:
+    """Test each named arm on the primary metric; in adaptive mode looks are counted and noise is shared."""
+    tested = {name: compare_arm(arms, name, key, design, baseline) for name in names}
+    if design.mode != "adaptive":
+        return tested
+    return {name: _counting_looks(tested, name, design.margin) for name in names}
+
+
+def _counting_looks(tested: Mapping[str, Tested], name: str, margin: float) -> Tested:
+    mine = tested[name]
+    if mine.comparison is None:
+        return mine
+    others = [
+        {
+            block: d * math.sqrt(mine.variance_factor / other.variance_factor)
+            for block, d in other.ratios.items()
+        }
+        for their_name, other in tested.items()
+        if their_name != name
+    ]
+    history = looks(mine.ratios, others)
+    interval = repeated_interval(history)
+    comparison = replace(
+        mine.comparison,
         ci95=None if interval is None else (math.exp(interval[0]), math.exp(interval[1])),
-        p_value=sequential_p(in_order) if interval else None,
-        equivalence_p=sequential_tost_p(in_order, margin) if interval else None,
+        p_value=sequential_p(history) if history else None,
+        equivalence_p=sequential_tost_p(history, margin) if history else None,
     )
+    return replace(mine, comparison=comparison, history=tuple(history))

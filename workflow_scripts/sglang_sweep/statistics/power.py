@@ -26,12 +26,13 @@ def ratio_sd(launch_sd: float, baselines: int = 2) -> float:
     return launch_sd * math.sqrt(1 + 1 / baselines)
 
 
-def t_power(effect: float, sd: float, n: int, level: float) -> float:
+def t_power(effect: float, sd: float, n: int, level: float, prior_df: int = 0) -> float:
     """Return the power of the two-sided paired t-test for a true mean log ratio (noncentral t)."""
     if n < 2 or sd <= 0:
         return 0.0 if n < 2 else float(effect != 0)
-    critical, shift = stats.t.ppf(1 - level / 2, n - 1), effect * math.sqrt(n) / sd
-    upper, lower = stats.nct.sf(critical, n - 1, shift), stats.nct.cdf(-critical, n - 1, shift)
+    df, shift = n - 1 + prior_df, effect * math.sqrt(n) / sd
+    critical = stats.t.ppf(1 - level / 2, df)
+    upper, lower = stats.nct.sf(critical, df, shift), stats.nct.cdf(-critical, df, shift)
     return float(np.nan_to_num(upper) + np.nan_to_num(lower))
 
 
@@ -52,14 +53,14 @@ def tost_power(effect: float, sd: float, n: int, margin: float, level: float = 0
     return float(inside.mean())
 
 
-def detectable_effect(sd: float, n: int, level: float, power: float = 0.8) -> float | None:
+def detectable_effect(sd: float, n: int, level: float, power: float = 0.8, prior_df: int = 0) -> float | None:
     """Return the relative effect (0.02 is 2 %) found with this power at n blocks; None below two blocks."""
     if n < 2 or sd <= 0:
         return None
     high = sd
-    while t_power(high, sd, n, level) < power:
+    while t_power(high, sd, n, level, prior_df) < power:
         high *= 2
-    return math.expm1(optimize.brentq(lambda e: t_power(e, sd, n, level) - power, 0.0, high))
+    return math.expm1(optimize.brentq(lambda e: t_power(e, sd, n, level, prior_df) - power, 0.0, high))
 
 
 def settling_chance(effect: float, sd: float, n: int, margin: float, levels: tuple[float, float]) -> float:
@@ -75,6 +76,24 @@ def settling_chance(effect: float, sd: float, n: int, margin: float, levels: tup
     beyond = float(stats.norm.sf((margin - abs(effect)) * math.sqrt(n) / sd))
     decided = max(0.0, t_power(effect, sd, n, difference) + beyond - 1)
     return max(decided, tost_power(effect, sd, n, margin, equivalence))
+
+
+def remaining_chance(
+    mean: float, sd: float, n: int, total: int, margin: float, levels: tuple[float, float], df: int
+) -> float:
+    """Return the chance that an arm is settled at `total` blocks, given its mean and spread after n.
+
+    Predictive: the final mean scatters about the present one with variance sd^2 (1/n - 1/total). ``levels``
+    and the degrees of freedom ``df`` are those of the test at `total`.
+    """
+    to_come, error = sd * math.sqrt(1 / n - 1 / total), sd / math.sqrt(total)
+    if to_come <= 0:
+        return 0.0
+    room = max(0.0, margin - float(stats.t.isf(levels[1], df)) * error)
+    needed = max(margin, float(stats.t.isf(levels[0] / 2, df)) * error)
+    inside = stats.norm.cdf((room - mean) / to_come) - stats.norm.cdf((-room - mean) / to_come)
+    outside = stats.norm.sf((needed - mean) / to_come) + stats.norm.cdf((-needed - mean) / to_come)
+    return float(inside + outside)
 
 
 def more_blocks(

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from sglang_sweep.statistics.arms import baselines_of, try_arm
+from sglang_sweep.statistics.arms import Tested, baselines_of, compare_arm
 from sglang_sweep.statistics.bootstrap import block_bootstrap
 from sglang_sweep.statistics.launches import Arms, Measured
 from sglang_sweep.statistics.metrics import METRICS
-from sglang_sweep.statistics.ratios import log_ratios
 from sglang_sweep.statistics.verdict import Design
 
 
 def metric_rows(
-    arms: Arms, arm: str, primary: tuple[str, str], design: Design, baseline: str
+    arms: Arms, arm: str, tested: Tested, primary: tuple[str, str], design: Design, baseline: str
 ) -> list[dict[str, Any]]:
     """Return ratio and 95 % interval of every workload and metric; only the primary one is tested.
 
@@ -28,11 +27,11 @@ def metric_rows(
     keys = [(w, m) for w in workloads for m in METRICS if any((w, m) in launch.raw for launch in mine)]
     rows = []
     for key in sorted(keys, key=lambda k: k != primary):
-        tested = try_arm(arms, arm, key, design, baseline)
-        c = tested.comparison
+        shown = tested if key == primary else compare_arm(arms, arm, key, design, baseline)
+        c = shown.comparison
         ci95 = c.ci95 if c else None
         if METRICS[key[1]].tail and key != primary:
-            ci95 = block_bootstrap(list(log_ratios(tested.logs).values()))
+            ci95 = block_bootstrap(list(shown.ratios.values()))
         rows.append(
             {
                 "workload": key[0],

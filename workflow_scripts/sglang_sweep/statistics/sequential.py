@@ -1,67 +1,126 @@
-"""p-values and intervals that stay right when one looks after every block, and which arms may stop.
+"""p-values and intervals that stay right when one looks after every block, sharing the noise between arms.
 
-See `boundary` for the theory. Each arm gets one p-value that counts its looks; Holm across arms then counts
-the arms, because Holm asks nothing of its p-values but that each is valid (Liu and Anderson 2008; Maurer
-and Bretz 2013).
+Error over looks: `boundary`. Error over arms: each arm's p-value counts its looks, and Holm asks nothing of
+its p-values but that each is valid (Maurer and Bretz 2013, "Multiple testing in group sequential trials").
+
+Spread: after three blocks an arm has two degrees of freedom, and a t-test with two wastes most of what was
+measured. The noise of a launch is largely that of the host, so every other arm and the A/A' pair say
+something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 4 more degrees of freedom,
+the moderated t of Smyth (2004, "Linear models and empirical Bayes methods", equation 1):
+
+s^2 = (4 s0^2 + (n - 1) s_own^2) / (4 + n - 1),  t with 4 + n - 1 degrees of freedom
+
+which is exact if the variance of arms scatters like s0^2 * 4 / chi2_4, that is if nine arms in ten have
+between 0.65 and 2.4 times the usual spread. It is conservative where they are alike. An arm never gets less
+than its own spread, which guards an arm that is noisier still; the calibration shows how far.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
 from sglang_sweep.statistics import boundary
-from sglang_sweep.statistics.ratios import one_sided_p
 from sglang_sweep.statistics.verdict import Design
 
+Ratios = Mapping[int, float]
+"""Log ratio of an arm by block."""
 
-def sequential_p(log_ratios: Sequence[float]) -> float:
-    """Return the two-sided p of 'the mean log ratio is zero' over all looks so far; 1 below three blocks.
 
-    The smaller of the two one-sided p-values, doubled: it never rises as blocks are added.
+@dataclass(frozen=True)
+class Look:
+    """What was known of an arm after its n-th block: mean log ratio, its standard error, degrees of
+    freedom."""
+
+    blocks: int
+    mean: float
+    error: float
+    prior_df: int
+
+    @property
+    def df(self) -> int:
+        """Degrees of freedom of the t-test at this look."""
+        return self.blocks - 1 + self.prior_df
+
+    def p_above(self, bound: float) -> float:
+        """Return the one-sided p of 'the true mean log ratio is at most `bound`'."""
+        distance = self.mean - bound
+        if self.error <= 1e-12 * max(1.0, abs(self.mean)):
+            return 0.5 if abs(distance) < 1e-12 else float(distance < 0)
+        return float(stats.t.sf(distance / self.error, self.df))
+
+    def p_below(self, bound: float) -> float:
+        """Return the one-sided p of 'the true mean log ratio is at least `bound`'."""
+        return Look(self.blocks, -self.mean, self.error, self.prior_df).p_above(-bound)
+
+
+def looks(ratios: Ratios, others: Sequence[Ratios] = ()) -> list[Look]:
+    """Return the looks at an arm in the order of its blocks, from the third on.
+
+    ``others`` are the log ratios of the other arms and of A' to A, scaled to the variance of this arm's;
+    each look uses what they had shown by the end of its block.
     """
-    up = min((one_sided_p(m, s, n) / boundary.weight(n) for n, m, s in _looks(log_ratios)), default=1.0)
-    down = min((one_sided_p(-m, s, n) / boundary.weight(n) for n, m, s in _looks(log_ratios)), default=1.0)
-    return min(1.0, 2.0 * boundary.crossing(min(up, down)))
+    found = []
+    blocks = sorted(ratios)
+    for n in range(boundary.FIRST_LOOK, min(len(blocks), boundary.LAST_LOOK) + 1):
+        own = np.array([ratios[block] for block in blocks[:n]])
+        variance, prior_df = float(own.var(ddof=1)), 0
+        pooled, df = pooled_variance(others, blocks[n - 1])
+        if df >= 2:
+            prior_df = boundary.PRIOR_DF
+            moderated = (prior_df * pooled + (n - 1) * variance) / (prior_df + n - 1)
+            variance = max(variance, moderated)
+        found.append(Look(n, float(own.mean()), math.sqrt(variance / n), prior_df))
+    return found
 
 
-def sequential_tost_p(log_ratios: Sequence[float], margin: float) -> float:
+def pooled_variance(arms: Sequence[Ratios], last_block: int) -> tuple[float, int]:
+    """Return the variance within arms over blocks up to `last_block`, and its degrees of freedom (0 if
+    none)."""
+    total, df = 0.0, 0
+    for ratios in arms:
+        d = np.array([ratio for block, ratio in ratios.items() if block <= last_block])
+        if d.size > 1:
+            total, df = total + float(((d - d.mean()) ** 2).sum()), df + d.size - 1
+    return (total / df if df else 0.0), df
+
+
+def sequential_p(history: Sequence[Look]) -> float:
+    """Return the two-sided p of 'the true log ratio is zero' over all looks so far; 1 before the first.
+
+    Twice the smaller one-sided p; it never rises as blocks are added.
+    """
+    up = _crossing(history, [look.p_above(0) for look in history])
+    down = _crossing(history, [look.p_below(0) for look in history])
+    return min(1.0, 2.0 * min(up, down))
+
+
+def sequential_tost_p(history: Sequence[Look], margin: float) -> float:
     """Return the p of 'the true log ratio is not within +-margin' over all looks so far.
 
-    A wrong claim needs the one test whose null is true to reject at some look, so no further correction
-    is due for there being two.
+    A wrong claim needs the one test whose null is true to reject at some look, so there being two asks no
+    correction.
     """
-    above = min(
-        (one_sided_p(margin + m, s, n) / boundary.weight(n) for n, m, s in _looks(log_ratios)), default=1.0
-    )
-    below = min(
-        (one_sided_p(margin - m, s, n) / boundary.weight(n) for n, m, s in _looks(log_ratios)), default=1.0
-    )
-    return boundary.crossing(min(1.0, max(above, below)))
+    above = _crossing(history, [look.p_above(-margin) for look in history])
+    below = _crossing(history, [look.p_below(margin) for look in history])
+    return max(above, below)
 
 
-def repeated_interval(log_ratios: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Return the interval of the mean log ratio that holds over all looks at once (Jennison and Turnbull
-    1989).
+def repeated_interval(history: Sequence[Look], confidence: float = 0.95) -> tuple[float, float] | None:
+    """Return the interval of the log ratio that holds over all looks at once (Jennison and Turnbull 1989).
 
     Wider than the fixed interval, and right whenever one stops. None before the first look.
     """
-    looks = list(_looks(log_ratios))
-    if not looks:
+    if not history:
         return None
-    n, mean, sd = looks[-1]
-    half = float(stats.t.isf(boundary.look_level(n, (1 - confidence) / 2), n - 1)) * sd / math.sqrt(n)
-    return mean - half, mean + half
-
-
-def _looks(log_ratios: Sequence[float]) -> Iterator[tuple[int, float, float]]:
-    """Yield blocks, mean and sd at each look, in the order in which the blocks were measured."""
-    d = np.asarray(log_ratios, dtype=float)
-    for n in range(boundary.FIRST_LOOK, min(d.size, boundary.LAST_LOOK) + 1):
-        yield n, float(d[:n].mean()), float(d[:n].std(ddof=1))
+    last = history[-1]
+    level = boundary.look_level(last.blocks, (1 - confidence) / 2, _prior_df(history))
+    half = float(stats.t.isf(level, last.df)) * last.error
+    return last.mean - half, last.mean + half
 
 
 def levels(n: int, design: Design, undecided: int) -> tuple[float, float]:
@@ -71,4 +130,17 @@ def levels(n: int, design: Design, undecided: int) -> tuple[float, float]:
     """
     if design.mode != "adaptive":
         return design.alpha / undecided, design.alpha
-    return 2 * boundary.look_level(n, design.alpha / undecided / 2), boundary.look_level(n, design.alpha)
+    prior = boundary.PRIOR_DF
+    return 2 * boundary.look_level(n, design.alpha / undecided / 2, prior), boundary.look_level(
+        n, design.alpha, prior
+    )
+
+
+def _crossing(history: Sequence[Look], p_values: Sequence[float]) -> float:
+    ratios = [p / boundary.weight(look.blocks) for look, p in zip(history, p_values, strict=True)]
+    return boundary.crossing(min(ratios), _prior_df(history)) if ratios else 1.0
+
+
+def _prior_df(history: Sequence[Look]) -> int:
+    """The fewest any look had: the table for it is the larger, so a mixture errs on the safe side."""
+    return min(look.prior_df for look in history)

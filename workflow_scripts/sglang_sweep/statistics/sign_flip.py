@@ -9,14 +9,17 @@ labellings. With A and A' it is 3^n, so four blocks instead of six can reach 0.0
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_LABELLINGS = 1 << 20
-"""Above this many labellings (20 blocks of two launches, 12 of three) a seeded random sample of them is
+MOST_LABELLINGS = 1 << 40
+"""Above this many labellings (40 blocks of two launches, 25 of three) a seeded random sample of them is
 used."""
+
+Array = NDArray[np.float64]
 
 
 def exact_p(blocks: Sequence[Sequence[float]]) -> float:
@@ -27,36 +30,37 @@ def exact_p(blocks: Sequence[Sequence[float]]) -> float:
     would make labellings on the other side count against a variant that was best in every block.
     """
     choices = [_contrasts(block) for block in blocks]
-    observed = sum(float(c[0]) for c in choices)
+    observed = sum(float(choice[0]) for choice in choices)
     tolerance = 1e-9 * (1.0 + abs(observed))
-    if labellings(blocks) <= MOST_LABELLINGS:
-        sums: NDArray[np.float64] = np.zeros(1)
-        for choice in choices:
-            sums = (sums[:, None] + choice[None, :]).ravel()
-        above = float(np.mean(sums >= observed - tolerance))
-        below = float(np.mean(sums <= observed + tolerance))
-        return min(1.0, 2.0 * min(above, below))
-    rng = np.random.default_rng(0)  # the same data always give the same p
-    draws = 200_000
-    sums = np.sum([rng.choice(choice, size=draws) for choice in choices], axis=0)
-    above, below = int(np.sum(sums >= observed - tolerance)), int(np.sum(sums <= observed + tolerance))
-    return min(1.0, 2.0 * (1 + min(above, below)) / (1 + draws))
+    if labellings(blocks) > MOST_LABELLINGS:
+        rng = np.random.default_rng(0)  # the same data always give the same p
+        sums = np.sum([rng.choice(choice, size=200_000) for choice in choices], axis=0)
+        above, below = int((sums >= observed - tolerance).sum()), int((sums <= observed + tolerance).sum())
+        return min(1.0, 2.0 * (1 + min(above, below)) / (1 + sums.size))
+    # All sums are those of one half of the blocks plus those of the other: count pairs without listing them.
+    left, right = _all_sums(choices[::2]), np.sort(_all_sums(choices[1::2]))
+    above = int((right.size - np.searchsorted(right, observed - tolerance - left, side="left")).sum())
+    below = int(np.searchsorted(right, observed + tolerance - left, side="right").sum())
+    return min(1.0, 2.0 * min(above, below) / (left.size * right.size))
 
 
 def smallest_p(blocks: Sequence[Sequence[float]]) -> float:
-    """Return the smallest p that so many launches in so many blocks can give: 2/2^n for pairs, 2/3^n with
-    A'."""
+    """Return the least p that so many launches in so many blocks can give: 2/2^n for pairs, 2/3^n with A'."""
     return min(1.0, 2.0 / labellings(blocks))
 
 
 def labellings(blocks: Sequence[Sequence[float]]) -> int:
     """Return in how many ways one launch per block can be called the variant."""
-    count = 1
-    for block in blocks:
-        count *= len(block)
-    return count
+    return math.prod(len(block) for block in blocks)
 
 
-def _contrasts(block: Sequence[float]) -> NDArray[np.float64]:
+def _contrasts(block: Sequence[float]) -> Array:
     x = np.asarray(block, dtype=float)
-    return (x - (x.sum() - x) / (x.size - 1)).astype(np.float64)
+    return np.asarray(x - (x.sum() - x) / (x.size - 1), dtype=float)
+
+
+def _all_sums(choices: Sequence[Array]) -> Array:
+    sums = np.zeros(1)
+    for choice in choices:
+        sums = (sums[:, None] + choice[None, :]).ravel()
+    return sums
