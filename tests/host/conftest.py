@@ -3,15 +3,12 @@
 import copy
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from recorded_hosts import HOSTS
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.recording import RecordedSources, recorded_host
-
-HOSTS = Path(__file__).parents[1] / "recordings" / "hosts"
-NAMES = sorted(folder.name for folder in HOSTS.iterdir() if folder.is_dir())
 
 
 @cache

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from conftest import NAMES
+from recorded_hosts import NAMES
 from sglang_sweep.campaign import Change, Variant
-from sglang_sweep.host.environment import environment_report, record_environment, stack_facts
+from sglang_sweep.host.environment import environment_report, record_environment
 from sglang_sweep.host.gate import gate
 from sglang_sweep.host.gate_table import WIDTH, as_markdown, as_text, render
 
@@ -79,10 +79,3 @@ def test_an_unreadable_earlier_fingerprint_is_said_and_replaced(tmp_path: Path) 
     path.write_text('{"schema_version": 0}')
     assert "another form" in record_environment(path, previous=path)["drift"][0]
     assert json.loads(path.read_text())["schema_version"] == 1
-
-
-def test_a_stack_is_its_declaration_and_once_built_what_was_found(tmp_path: Path) -> None:
-    marker = tmp_path / "stack.json"
-    assert stack_facts({"cuda": "13.0"}, marker) == {"cuda": "13.0", "built": None}
-    marker.write_text('{"nccl": "2.28.9"}')
-    assert stack_facts({"cuda": "13.0"}, marker)["built"] == {"nccl": "2.28.9"}

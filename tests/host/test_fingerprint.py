@@ -7,9 +7,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from conftest import HOSTS, NAMES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recorded_hosts import HOSTS, NAMES
 from sglang_sweep.host.fingerprint import fingerprint, validate
 from sglang_sweep.host.recording import RecordedSources, recorded_host
 

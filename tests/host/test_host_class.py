@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import NAMES
+from recorded_hosts import NAMES
 from sglang_sweep.host.host_class import class_digest, host_class
 from sglang_sweep.host.recording import RecordedSources
 from sglang_sweep.host.sample import quick_check, quick_sample

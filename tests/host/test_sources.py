@@ -101,3 +101,9 @@ def test_a_shared_recording_does_not_name_the_machine() -> None:
     shared = shareable({"nvml": {"gpus": [{"nvmlDeviceGetUUID": uuid}]}, "x": uuid, "files": files})
     assert uuid not in str(shared)
     assert shared["files"] == {"/proc/sys/kernel/hostname": "host\n", "/proc/cmdline": "iommu=pt\n"}
+
+
+def test_a_folder_that_is_still_to_be_made_has_its_parents_room(tmp_path: Path) -> None:
+    assert (
+        Sources().disk_usage(str(tmp_path / "store" / "stacks"))[0] == Sources().disk_usage(str(tmp_path))[0]
+    )

@@ -50,11 +50,6 @@ def environment_report(
     return "\n".join(parts) + "\n", not reasons
 
 
-def stack_facts(declared: Mapping[str, Any], marker: Path) -> dict[str, Any]:
-    """A stack as the gate reads it: its declaration, and under ``built`` the contents of its stack.json."""
-    return {**declared, "built": json.loads(marker.read_text()) if marker.exists() else None}
-
-
 def _earlier(path: Path | None) -> dict[str, Any] | str | None:
     """The earlier fingerprint, or why it cannot be compared."""
     if path is None or not path.exists():

@@ -115,8 +115,9 @@ class Sources:
         return dict(os.environ)
 
     def disk_usage(self, path: str) -> tuple[int, int]:
-        """Bytes in all and bytes free of the file system that holds ``path``."""
-        usage = shutil.disk_usage(path)
+        """Bytes in all and bytes free of the file system that holds ``path``, or will hold it."""
+        folders = (Path(path), *Path(path).absolute().parents)
+        usage = shutil.disk_usage(next(folder for folder in folders if folder.exists()))
         return usage.total, usage.free
 
     def limit(self, name: str) -> int | None:
