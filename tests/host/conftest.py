@@ -21,6 +21,11 @@ def sources() -> Callable[[str], RecordedSources]:
     return lambda name: RecordedSources(copy.deepcopy(_document(name)))
 
 
+@cache
+def _fingerprint(name: str) -> dict[str, Any]:
+    return fingerprint(RecordedSources(_document(name)), folders=["/"])
+
+
 @pytest.fixture
-def host(sources: Callable[[str], RecordedSources]) -> Callable[[str], dict[str, Any]]:
-    return lambda name: fingerprint(sources(name), folders=["/"])
+def host() -> Callable[[str], dict[str, Any]]:
+    return lambda name: copy.deepcopy(_fingerprint(name))

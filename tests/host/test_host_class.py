@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from recorded_hosts import NAMES
-from sglang_sweep.host.host_class import class_digest, host_class
+from sglang_sweep.host.host_class import class_digest, host_class, nominal_gib
 from sglang_sweep.host.recording import RecordedSources
 from sglang_sweep.host.sample import quick_check, quick_sample
 
@@ -114,3 +114,20 @@ def test_two_fingerprints_of_one_host_are_not_changed_by_making_the_class(host: 
     kept = copy.deepcopy(fp)
     host_class(fp)
     assert fp == kept
+
+
+@pytest.mark.parametrize(
+    ("total", "nominal"),
+    [
+        (7.75, 8),
+        (23.5, 24),
+        (31.1, 32),
+        (62.7, 64),
+        (125.9, 128),
+        (503.5, 512),
+        (1007.2, 1024),
+        (1510.3, 1536),
+    ],
+)
+def test_a_kernel_that_reserves_a_little_more_is_the_same_memory(total: float, nominal: int) -> None:
+    assert nominal_gib(total) == nominal_gib(total - 0.05) == nominal

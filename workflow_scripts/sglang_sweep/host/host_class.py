@@ -6,6 +6,7 @@ kernel's version (security updates would void every campaign) and the CUDA toolk
 caches, and a stack's own is in the stack's digest). Drift still reports those two.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,8 +54,7 @@ def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
             **{name: cpu[name] for name in ("model", "sockets", "cores", "threads", "governor")},
             "numa_nodes": None if nodes is None else len(nodes),
         },
-        # The kernel reserves a little more or less at each boot: whole GiB.
-        "memory_gib": None if memory_gib is None else round(memory_gib),
+        "memory_gib": None if memory_gib is None else nominal_gib(memory_gib),
         "gpus": None if gpus is None else [_gpu_class(gpu) for gpu in gpus],
         "driver": {
             **{name: driver[name] for name in ("version", "cuda", "kernel_module")},
@@ -69,6 +69,15 @@ def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
         redirecting = fp["acs"]["redirecting"]
         facts["acs"] = {"redirecting": None if redirecting is None else len(redirecting)}
     return facts
+
+
+def nominal_gib(total_gib: float) -> int:
+    """What is built in, from what the kernel leaves over (one or two percent less, varying with each boot).
+
+    Rounded up in the steps that memory is sold in: 1 GiB below 16, 4 below 64, 16 below 512, else 64.
+    """
+    step = next((step for bound, step in ((16, 1), (64, 4), (512, 16)) if total_gib < bound), 64)
+    return math.ceil(total_gib / step) * step
 
 
 def class_digest(fp: Mapping[str, Any]) -> str:
