@@ -601,12 +601,25 @@ def sections() -> Sections:
         launches=launches(),
         profiles={"graph-bs-128": profile("nccl"), "eagle3": profile("eagle3-random-draft")},
         explanations={
-            "graph-bs-128": [
-                "Idle gaps fell from 15.1 % to 6.10 % of a decode step: 0.98 of the 1.01 ms gained."
-            ],
-            "eagle3": [
-                "The profile does not explain it: no phase of the baseline matches step[TARGET_VERIFY]."
-            ],
+            "graph-bs-128": {
+                "explained": True,
+                "sentence": "The cycle's busy time went from 4.100 to 3.760 ms: copies in DECODE went from 0.420 to "
+                "0.090 ms (97% of the change).",
+                "moved": [
+                    {
+                        "phase": "DECODE",
+                        "class": "copy",
+                        "ms_before": 0.42,
+                        "ms_after": 0.09,
+                        "share_of_change": 0.97,
+                    }
+                ],
+            },
+            "eagle3": {
+                "explained": False,
+                "sentence": "The profile does not explain it: one arm speculates and the other does not.",
+                "moved": [],
+            },
         },
         speculation=economics(
             {"throughput": 82.0},
@@ -648,12 +661,26 @@ def sections() -> Sections:
             ],
             "growth": {"sentence": "the growth of 2.7 x agrees with message size (2.6 x alone)"},
         },
-        stacks={"unblocked": ["pcie-ipc-allreduce"], "still dead": ["nccl-tree-unscoped"]},
+        stacks={
+            "a": "cu128",
+            "b": "cu130",
+            "rows": [
+                {
+                    "variant": "pcie-ipc-allreduce",
+                    "status": "unblocked",
+                    "ratio": None,
+                    "ci95": None,
+                    "a": {"verdict": "DEAD_END", "cause": "bad_flag", "ratio_to_baseline": None},
+                    "b": {"verdict": "WIN", "cause": None, "ratio_to_baseline": 1.043},
+                }
+            ],
+        },
         reopened=[
             {
                 "variant": "fusion",
-                "why": "SGLang 0.5.23 lies outside the limit's range (< 0.5.21)",
-                "source": "limits.yaml",
+                "verdict": "DEAD_END",
+                "why": "the limit fusion-old-jit is known for SGLang <0.5.14; cu130 has 0.5.23",
+                "source": "https://github.com/sgl-project/sglang/issues/15650",
             }
         ],
         predictions=[

@@ -164,7 +164,7 @@ def test_all_of_the_constructed_campaign_is_on_the_page(page: str) -> None:
         "NCCL error: invalid usage",
         "GPU 5 trained at Gen4 x16",
         "TARGET_VERIFY",
-        "Idle gaps fell from 15.1",
+        "copies in DECODE went from 0.420",
         "riser of GPU 5",
         "cold_window, window 1",
     ):

@@ -12,6 +12,7 @@ from sglang_sweep.report.page import write_page
 from sglang_sweep.report.profiles import profile_view
 from sglang_sweep.report.sections import Sections
 from sglang_sweep.report.speculation import speculation_view
+from sglang_sweep.report.stacks import comparison_view
 from sglang_sweep.report.view import report_view
 
 
@@ -115,7 +116,23 @@ def test_many_sources_are_counted_and_few_are_named(verdicts: dict[str, Any]) ->
     assert many["generated_from"] == "9 files under results/c"
 
 
-def test_the_metric_may_be_named_flat_as_the_workflow_writes_it(verdicts: dict[str, Any]) -> None:
-    verdicts["design"] = {"primary_workload": "chat", "primary_metric": "median_ttft_ms"}
+def test_a_latency_says_how_its_ratio_is_turned(verdicts: dict[str, Any]) -> None:
+    verdicts["design"]["primary"]["metric"] = "median_ttft_ms"
     metric = report_view(verdicts, Path(), Sections())["metric"]
     assert metric == "median TTFT on workload chat, baseline over variant, so that more is better"
+
+
+def test_stacks_are_compared_finding_by_finding_with_the_caution(sections: Sections) -> None:
+    view = comparison_view(sections.stacks)
+    assert view is not None
+    assert "not interleaved" in view["caution"]
+    assert view["rows"][0]["a"] == "DEAD_END (bad_flag)"
+    assert view["rows"][0]["b"] == "WIN, 1.043 of its baseline"
+
+
+def test_what_moved_between_two_profiles_is_a_table(verdicts: dict[str, Any], sections: Sections) -> None:
+    view = report_view(verdicts, Path(), sections)
+    explained = next(v for v in view["variants"] if v["name"] == "graph-bs-128")["explanation"]
+    assert explained["moved"] == [
+        {"phase": "DECODE", "class": "copy", "before": "0.420 ms", "after": "0.0900 ms", "share": "97.0 %"}
+    ]

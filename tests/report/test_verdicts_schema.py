@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 from constructed import DATA
-from sglang_sweep.statistics.session import analyse
+from sglang_sweep.statistics.analysis import analyse
 from sglang_sweep.statistics.verdict import Verdict
 
 SCHEMA = yaml.safe_load(

@@ -26,7 +26,10 @@ def design_sentences(design: Mapping[str, Any]) -> list[str]:
     if design.get("blocks"):
         sentences.insert(1, _blocks(design))
     if design.get("mode") == "adaptive":
-        sentences.append("Arms stop when settled; intervals and p-values count every look taken at them.")
+        sentences.append(
+            "Arms stop when settled: intervals and p-values count every look, and the spread of an arm is "
+            "moderated by that of all others (Smyth 2004)."
+        )
     if design.get("smallest_effect"):
         sentences.append(
             f"The smallest effect of interest is {threshold(design['smallest_effect'])}: WIN and LOSS must "
@@ -68,7 +71,7 @@ def noise_sentences(verdicts: Mapping[str, Any]) -> list[str]:
     if aa.get("detectable_effect") is not None:
         effect = percent(aa["detectable_effect"])
         sentences.append(
-            f"With this noise and these blocks, a change of {effect} is found four times in five."
+            f"With this noise, the declared blocks find a change of {effect} four times in five."
         )
     return sentences
 

@@ -41,6 +41,25 @@ def profile_view(breakdown: Breakdown | None) -> dict[str, Any] | None:
     }
 
 
+def explanation_view(explanation: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return which phase and kernel class moved between two arms, or that the profiles do not explain it."""
+    if not explanation:
+        return None
+    return {
+        "sentence": plain(explanation.get("sentence")),
+        "moved": [
+            {
+                "phase": plain(row.get("phase")),
+                "class": plain(row.get("class")).replace("_", " "),
+                "before": quantity(row.get("ms_before"), "ms"),
+                "after": quantity(row.get("ms_after"), "ms"),
+                "share": percent(row.get("share_of_change")),
+            }
+            for row in explanation.get("moved") or []
+        ],
+    }
+
+
 def _ranks(ranks: list[Any], world: int | None) -> str:
     of = f" of {world}" if world and world != len(ranks) else ""
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}{of}" if ranks else ""

@@ -15,15 +15,16 @@ class Sections:
     """What a report shows beside the verdicts; every field may be absent.
 
     environment   results/environment.json: the host as fingerprinted
-    gate          findings of the environment gate: {id, severity, found, why, remedy, source, scope}
+    gate          findings of the environment gate, as host.findings writes them
     launches      launch.json records, for the session's timeline
     profiles      variant name -> breakdown as `analyze-trace --json` writes it
-    explanations  variant name -> sentences: which phase or kernel class moved, or that none explains it
-    speculation   economics of speculative decoding: terms, break-even, ceiling
-    communication measured collectives beside predicted and profiled shares
-    stacks        comparison of two stacks, finding by finding
-    reopened      dead ends the present stack or host reopens, and why
-    predictions   dead ends expected before any launch: {variant, cause, why, source, remedy}
+    explanations  variant name -> what traces.link.explain_difference says: {sentence, explained, moved}
+    speculation   what traces.speculation.economics returns, with `figure`, the path of its picture, or without
+    communication {rows, cliffs, growth, figure}: see report.communication
+    stacks        {a, b, rows}: two names and what host.stack_comparison.compare_stacks returns
+    reopened      what host.reopening.reopened returns
+    predictions   predictions of evidence.limits as dicts, each with its `variant`; where this is None, what
+                  the gate says against a variant serves
     notes         what the engineer keeps beside the numbers, Markdown
     """
 
@@ -31,7 +32,7 @@ class Sections:
     gate: Sequence[Record] | None = None
     launches: Sequence[Record] | None = None
     profiles: Mapping[str, Record] | None = None
-    explanations: Mapping[str, Sequence[str]] | None = None
+    explanations: Mapping[str, Record] | None = None
     speculation: Record | None = None
     communication: Record | None = None
     stacks: Record | None = None

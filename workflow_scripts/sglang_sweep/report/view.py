@@ -26,9 +26,10 @@ from sglang_sweep.report.numbers import (
     ratio_interval,
     signed_percent,
 )
-from sglang_sweep.report.profiles import profile_view
+from sglang_sweep.report.profiles import explanation_view, profile_view
 from sglang_sweep.report.sections import Sections
 from sglang_sweep.report.speculation import speculation_view
+from sglang_sweep.report.stacks import comparison_view, reopened_view
 from sglang_sweep.report.words import (
     BELIEVED,
     GLYPHS,
@@ -75,11 +76,11 @@ def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *
         "gate": _gate(sections.gate),
         "speculation": _with_figure(speculation_view(sections.speculation), folder),
         "communication": _with_figure(communication_view(sections.communication), folder),
-        "comparison": facts(sections.stacks or {}),
-        "reopened": [dict(row) for row in sections.reopened or []],
+        "comparison": comparison_view(sections.stacks),
+        "reopened": reopened_view(sections.reopened),
         "predictions": _predictions(sections),
         "notes": (sections.notes or "").strip(),
-        "profiled": [v for v in views if v["profile"] or v["explanations"]],
+        "profiled": [v for v in views if v["profile"]],
     }
 
 
@@ -141,7 +142,7 @@ def variant_view(
         ),
         "remedies": [plain(item) for item in v.get("remedies") or []],
         "profile": profile_view((sections.profiles or {}).get(name)),
-        "explanations": list((sections.explanations or {}).get(name) or []),
+        "explanation": explanation_view((sections.explanations or {}).get(name)),
     }
 
 

@@ -83,13 +83,9 @@ def reading_order(variants: list[Variant]) -> list[Variant]:
 
 
 def primary_of(verdicts: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
-    """Return workload and metric that verdicts rest on, nested as in the campaign file or flat."""
-    design = (verdicts or {}).get("design") or {}
-    nested = design.get("primary") or {}
-    return (
-        nested.get("workload") or design.get("primary_workload"),
-        nested.get("metric") or design.get("primary_metric"),
-    )
+    """Return workload and metric that verdicts rest on; None for what the design does not name."""
+    primary = ((verdicts or {}).get("design") or {}).get("primary") or {}
+    return primary.get("workload"), primary.get("metric")
 
 
 def primary_metric(variant: Variant) -> Mapping[str, Any] | None:
