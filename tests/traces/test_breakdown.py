@@ -2,9 +2,14 @@ import gzip
 import json
 import shutil
 
+import numpy as np
 import pytest
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.breakdown import analyze
+from sglang_sweep.traces.intervals import union_length
+from sglang_sweep.traces.kernels import load
+from sglang_sweep.traces.reader import read_trace
+from sglang_sweep.traces.work import work_of
 
 
 def of_kind(breakdown, kind):
@@ -191,12 +196,23 @@ def test_two_traces_of_one_rank_are_refused(tmp_path, recording):
 
 def test_ranks_that_did_other_steps_are_refused(tmp_path, maker):
     paths = []
-    for rank, name in enumerate(("step[DECODE bs=1]", "step[DECODE bs=4]")):
+    for rank, name in enumerate(("step[DECODE bs=1]", "step[EXTEND bs=1 toks=8]")):
         made = maker().annotation(name, 0, 10)
         made.kernel("my_gemm", 20, 5, made.launch("cudaGraphLaunch", 1))
         paths.append(made.write(tmp_path / f"TP-{rank}.trace.json", rank, 2))
     with pytest.raises(UserError, match="not the same steps"):
         analyze(paths)
+
+
+def test_ranks_with_batches_of_their_own_are_compared_and_noted(tmp_path, maker):
+    paths = []
+    for rank, name in enumerate(("step[DECODE bs=1]", "step[DECODE bs=4]")):
+        made = maker().annotation(name, 0, 10)
+        made.kernel("my_gemm", 20, 5, made.launch("cudaGraphLaunch", 1))
+        paths.append(made.write(tmp_path / f"TP-{rank}.trace.json", rank, 2))
+    breakdown = analyze(paths)
+    assert of_kind(breakdown, "DECODE")["count"] == 1
+    assert any("batches of different size" in note for note in breakdown["notes"])
 
 
 def test_a_rank_that_stopped_recording_earlier_shortens_the_comparison(tmp_path, maker):
@@ -248,7 +264,7 @@ def test_a_cpu_trace_is_broken_down_by_operators_without_counting_nested_ones_tw
     made = maker().process("sglang::scheduler_TP0").annotation("step[DECODE bs=1]", 0, 100)
     made.op("aten::linear", 0, 40).op("aten::addmm", 5, 30)
     made.op("aten::scaled_dot_product_attention", 50, 30).op("aten::matmul", 55, 10)
-    made.op("aten::add", 90, 5)
+    made.op("aten::embedding", 90, 5)
     breakdown = analyze([made.write(tmp_path / "t.json")])
     step = of_kind(breakdown, "DECODE")
     assert breakdown["source"] == "cpu"
@@ -270,3 +286,22 @@ def test_gloo_collectives_of_a_cpu_trace_are_matched_across_ranks(tmp_path, make
     reduces = of_kind(analyze(paths), "DECODE")["allreduce"]
     assert (reduces["count_per_step"], reduces["us_median"], reduces["path"]) == (1, 6, "gloo")
     assert reduces["late_rank"] == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "rank", "idle", "all_reduce"),
+    [
+        # us, HolisticTraceAnalysis 0.5.0: get_temporal_breakdown and get_gpu_kernel_breakdown
+        ("nccl", 0, 108_515, 2_266),
+        ("nccl", 1, 29_697, 79_936),
+        ("nccl-tree", 0, 28_337, 79_531),
+        ("nccl-tree", 1, 105_533, 2_714),
+    ],
+)
+def test_with_its_rounding_holistic_trace_analysis_agrees(recording, case, rank, idle, all_reduce):
+    work = work_of(read_trace(recording(case)[rank]), load())
+    start = np.ceil(work.start)
+    end = np.maximum(start, np.floor(work.end))  # HTA keeps whole microseconds
+    span = work.end.max() - work.start.min()
+    assert (end - start)[work.of_class("all_reduce")].sum() == all_reduce
+    assert span - union_length(start, end) == pytest.approx(idle, abs=11)

@@ -113,7 +113,7 @@ def _classes(work: Work, cost_start: np.ndarray, members: np.ndarray) -> dict[st
             if work.exclusive is None
             else float(work.exclusive[own].sum())
         )
-        found[name] = (time, len(own))
+        found[name] = (time, int(work.head[own].sum()))
     return found
 
 
@@ -280,7 +280,9 @@ def _notes(ranks: Ranks, version: str | None, disagreeing: list[int]) -> list[st
         )
     if ranks.source == "cpu" and ranks.devices:
         notes.append("the GPU was not recorded: these are the host's operators, which mostly launch and wait")
-    if ranks.python_stacks:
+    if ranks.python_stacks and ranks.source == "cpu":
+        notes.append("recorded with Python stacks, which slow the host: all times are longer than in service")
+    elif ranks.python_stacks:
         notes.append(
             "recorded with Python stacks, which slow the host: gaps and the length of cycles are longer than "
             "in service, kernel times are not"

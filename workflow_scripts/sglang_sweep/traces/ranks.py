@@ -123,17 +123,24 @@ def _window(traces: list[Trace]) -> tuple[float, float]:
 
 
 def _common_steps(numbers: list[int], works: list[Work], traces: list[list[Trace]], notes: list[str]) -> int:
-    kinds = [[(step.kind, step.batch_size) for step in work.steps] for work in works]
+    kinds = [[step.kind for step in work.steps] for work in works]
     common = min(len(own) for own in kinds)
     for rank, own, files in zip(numbers, kinds, traces, strict=True):
         for step in range(common):
-            if own[step] != kinds[0][step]:
+            # under attention data parallelism a rank without requests idles through the others' step
+            if own[step] != kinds[0][step] and "IDLE" not in (own[step], kinds[0][step]):
                 raise UserError(
                     f"step {step + 1} is {works[numbers.index(rank)].steps[step].annotation} on rank {rank} "
                     f"but {works[0].steps[step].annotation} on rank {numbers[0]}: not the same steps",
                     file=files[0].path,
                     remedy="give the traces of one /start_profile call, one per rank",
                 )
+    batches = [[step.batch_size for step in work.steps[:common]] for work in works]
+    if any(own != batches[0] for own in batches):
+        notes.append(
+            "the ranks held batches of different size (attention data parallelism); kinds are named after the "
+            "first rank's"
+        )
     if any(len(own) != common for own in kinds):
         counts = ", ".join(f"rank {rank}: {len(own)}" for rank, own in zip(numbers, kinds, strict=True))
         notes.append(f"the ranks recorded different numbers of steps ({counts}); the first {common} are used")

@@ -29,7 +29,7 @@ def show(breakdown: dict[str, Any], console: Console | None = None) -> None:
     console.print(_headline(breakdown))
     if breakdown["cycle"]:
         console.print()
-        _cycle(breakdown["cycle"], console)
+        _cycle(breakdown["cycle"], breakdown["source"], console)
     for step in breakdown["steps"]:
         console.print()
         _step(step, breakdown, console)
@@ -50,11 +50,12 @@ def _headline(breakdown: dict[str, Any]) -> str:
     return f"[bold]{names}{of}[/]  {where}, attributed by {breakdown['attributed_by']}"
 
 
-def _cycle(cycle: dict[str, Any], console: Console) -> None:
+def _cycle(cycle: dict[str, Any], source: str, console: Console) -> None:
     of = {"speculative": "speculative cycle", "decode": "decode cycle"}.get(cycle["kind"], "cycle")
+    reduces = f", {cycle['allreduces']:g} all-reduces costing {cycle['allreduce_ms']:.3f} ms"
     console.print(
-        f"[bold]{of}[/]  {cycle['count']} recorded, busy {cycle['busy_ms']:.3f} ms, "
-        f"{cycle['allreduces']:g} all-reduces costing {cycle['allreduce_ms']:.3f} ms"
+        f"[bold]{of}[/]  {cycle['count']} recorded, busy {cycle['busy_ms']:.3f} ms"
+        f"{reduces if cycle['allreduces'] else ''}"
     )
     if len(cycle["phases"]) > 1:
         table = _table("phase", "a cycle", "span ms", "busy ms", "share", "all-reduces")
@@ -70,7 +71,7 @@ def _cycle(cycle: dict[str, Any], console: Console) -> None:
         console.print(table)
     if cycle["period_ms"]:
         outside = cycle["outside_busy_ms"]
-        worked = f" (GPU busy {outside:.3f})" if outside is not None else ""
+        worked = f" (GPU busy {outside:.3f})" if outside is not None and source == "gpu" else ""
         console.print(
             f"  period {cycle['period_ms']:.3f} ms, of it between the phases "
             f"{cycle['between_ms']:.3f} ms{worked}"

@@ -14,7 +14,8 @@ class Work:
     """Columns over kernels (or operators), us; ``owner`` indexes ``steps``, ``meaning`` indexes ``meanings``.
 
     ``exclusive`` is None for kernels, whose overlap the union resolves; for operators, which nest, it is the
-    time not spent in other operators. ``top`` marks what counts as one kernel of a step.
+    time not spent in other operators. ``top`` marks what counts as one kernel of a step, ``head`` what counts as
+    one of its class: an operator called by another of the same class does not.
     """
 
     steps: list[Step]
@@ -25,6 +26,7 @@ class Work:
     meanings: list[Meaning]
     message: np.ndarray
     top: np.ndarray
+    head: np.ndarray
     exclusive: np.ndarray | None
     how: str
     _members: list[np.ndarray] = field(default_factory=list, repr=False)
@@ -72,6 +74,7 @@ def joined(parts: list[Work]) -> Work:
         meanings=meanings,
         message=np.concatenate([part.message for part in parts]),
         top=np.concatenate([part.top for part in parts]),
+        head=np.concatenate([part.head for part in parts]),
         exclusive=np.concatenate(exclusive) if len(exclusive) == len(parts) else None,
         how=parts[0].how,
     )
@@ -90,6 +93,7 @@ def _kernels(trace: Trace, knowledge: Knowledge) -> Work:
         meanings=meanings,
         message=columns.bytes,
         top=np.ones(len(columns), dtype=bool),
+        head=np.ones(len(columns), dtype=bool),
         exclusive=None,
         how=found.how,
     )
@@ -113,6 +117,7 @@ def _operators(trace: Trace, knowledge: Knowledge) -> Work:
     classes = [known.kernel_class for known in meanings]
     exclusive = columns.duration.copy()
     top = np.zeros(len(columns), dtype=bool)
+    head = np.ones(len(columns), dtype=bool)
     start, end, lane = columns.start, columns.end, columns.lane
     stack: list[int] = []
     for position in np.lexsort((-columns.duration, start, lane)):
@@ -123,6 +128,7 @@ def _operators(trace: Trace, knowledge: Knowledge) -> Work:
             exclusive[caller] -= columns.duration[position]
             if classes[meaning[caller]] != "other":
                 meaning[position] = meaning[caller]
+            head[position] = classes[meaning[position]] != classes[meaning[caller]]
         else:
             top[position] = True
         # gloo runs on its own thread: the operator that handed it over would count the collective twice
@@ -138,6 +144,7 @@ def _operators(trace: Trace, knowledge: Knowledge) -> Work:
         meanings=meanings,
         message=columns.bytes,
         top=top,
+        head=head,
         exclusive=np.maximum(exclusive, 0.0),
         how=found.how,
     )
@@ -159,6 +166,7 @@ def _with_spans(work: Work, spans: list[tuple[Annotation, Meaning]]) -> Work:
         meanings=[*work.meanings, *(known for _, known in spans)],
         message=np.concatenate((work.message, np.full(len(spans), np.nan))),
         top=np.concatenate((work.top, np.ones(len(spans), dtype=bool))),
+        head=np.concatenate((work.head, np.ones(len(spans), dtype=bool))),
         exclusive=None if work.exclusive is None else np.concatenate((work.exclusive, ends - starts)),
         how=work.how,
     )
