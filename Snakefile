@@ -32,6 +32,10 @@ SWEEPS = sweep_workflow.Sweeps(
 )
 
 
+# A job with this many threads has the host to itself, so that nothing disturbs a measurement.
+EVERY_CORE = 10_000
+
+
 wildcard_constraints:
     campaign="[a-z0-9][a-z0-9-]*",
     launch="[a-z0-9][a-z0-9-]*-[0-9a-f]{10}",
@@ -59,7 +63,6 @@ include: "rules/profile.smk"
 include: "rules/evidence.smk"
 include: "rules/verdict.smk"
 include: "rules/report.smk"
-include: "rules/calibration.smk"
 
 
 onstart:

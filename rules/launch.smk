@@ -7,6 +7,8 @@ rule launch:
         ensure("results/{campaign}/launches/{launch}/block-{block}/launch.json", non_empty=True),
     log:
         "results/{campaign}/logs/{launch}-block-{block}.log",
+    params:
+        root=workflow.basedir,
     message:
         "{wildcards.campaign}: launch of {wildcards.launch}, block {wildcards.block}"
     conda:

@@ -4,6 +4,8 @@ rule stack:
         f"{SWEEPS.store}/stacks/{{stack}}/stack.json",
     log:
         f"{SWEEPS.store}/logs/stack-{{stack}}.log",
+    params:
+        envs=f"{workflow.basedir}/envs",
     message:
         "Building the stack {wildcards.stack} (minutes; once for all campaigns)"
     conda:
@@ -17,11 +19,14 @@ rule stack:
 rule model:
     """Fetch or make a model, once for all campaigns and clones."""
     input:
-        stack=ancient(SWEEPS.converter_marker()),
+        lambda w: ancient(SWEEPS.converter_marker(w.model)),
     output:
         f"{SWEEPS.store}/models/{{model}}/model.json",
     log:
         f"{SWEEPS.store}/logs/model-{{model}}.log",
+    params:
+        envs=f"{workflow.basedir}/envs",
+        converter=lambda w: SWEEPS.converter(w.model).name,
     message:
         "Making the model {wildcards.model}"
     conda:
@@ -40,6 +45,8 @@ rule ready:
         "results/{campaign}/ready.json",
     log:
         "results/{campaign}/logs/ready.log",
+    params:
+        root=workflow.basedir,
     message:
         "Checking that {wildcards.campaign} may run on this host"
     conda:

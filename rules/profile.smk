@@ -7,6 +7,8 @@ rule profile:
         ensure("results/{campaign}/profiles/{launch}/profile.json", non_empty=True),
     log:
         "results/{campaign}/logs/profile-{launch}.log",
+    params:
+        root=workflow.basedir,
     message:
         "{wildcards.campaign}: profile launch of {wildcards.launch}"
     conda:

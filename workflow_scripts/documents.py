@@ -10,7 +10,9 @@ from sglang_sweep.report.page import write_page
 
 with logged(snakemake.log[0]):
     verdicts = read_json(Path(snakemake.input.verdicts))
-    shown = sections(snakemake.wildcards.campaign, verdicts, snakemake.input.launches, snakemake.input.get("profiles", []))
+    shown = sections(
+        snakemake.wildcards.campaign, verdicts, snakemake.input.launches, snakemake.input.get("profiles", [])
+    )
     captions = ("Change against the baseline", "Launches over time", "Windows within launches")
     figures = dict(zip(captions, map(Path, snakemake.input.figures), strict=True))
     write_findings(verdicts, Path(snakemake.output.findings), figures=figures, sections=shown)

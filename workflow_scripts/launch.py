@@ -5,14 +5,14 @@ from pathlib import Path
 from sglang_sweep.job import logged
 from sglang_sweep.launch.instruments import INSTRUMENTS
 from sglang_sweep.launch.measure import measure, not_run
-from sglang_sweep.launch.settled import settled
+from sglang_sweep.stopping import why_not_run
 from sglang_sweep.sweep import load_sweep, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
     folder, block = snakemake.wildcards.launch, int(snakemake.wildcards.block)
     output = Path(snakemake.output[0])
-    reason = settled(sweep, folder, block)
+    reason = why_not_run(sweep, folder, block)
     if reason:
         say(f"not run: {reason}")
         not_run(sweep.identity(folder, block), output, reason)

@@ -7,14 +7,5 @@ from sglang_sweep.record import write_json
 from sglang_sweep.verdicts import build_verdicts
 
 with logged(snakemake.log[0]):
-    declared = snakemake.params.declared
-    write_json(
-        Path(snakemake.output[0]),
-        build_verdicts(
-            declared,
-            [Path(path) for path in snakemake.input.launches],
-            [Path(path) for path in snakemake.input.evidence],
-            declared["host"],
-            declared["stacks"],
-        ),
-    )
+    launches, evidence = ([Path(path) for path in snakemake.input[name]] for name in ("launches", "evidence"))
+    write_json(Path(snakemake.output[0]), build_verdicts(snakemake.params.declared, launches, evidence))

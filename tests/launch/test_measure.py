@@ -14,7 +14,8 @@ import pytest
 from sglang_sweep.campaign import Workload
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.launch import ownership
-from sglang_sweep.launch.measure import Instruments, LaunchOrder, Limits, measure
+from sglang_sweep.launch.measure import measure
+from sglang_sweep.launch.order import Instruments, LaunchOrder, Limits
 
 HERE = Path(__file__).parent
 INSTRUMENTS = Instruments(
@@ -22,7 +23,7 @@ INSTRUMENTS = Instruments(
         ("bad_flag", "unrecognized arguments") if code == 2 else ("unknown", None)
     ),
     stall_verdict=lambda samples: (
-        "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.5 else "progressing"
+        "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.1 else "progressing"
     ),
     sample_host=dict,
 )

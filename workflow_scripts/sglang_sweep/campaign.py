@@ -325,7 +325,7 @@ def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
         workloads=tuple(Workload(**workload) for workload in raw["workloads"]),
         design=Design(primary_workload=primary["workload"], primary_metric=primary["metric"], **design),
         communication=raw.get("communication"),
-        profile=raw.get("profile") or {"steps": 4, "size_limit_mb": 512, "timeout_s": 180, "nccl_log": False},
+        profile=raw["profile"],
     )
 
 

@@ -18,7 +18,8 @@ from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.host_class import class_digest
 from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import server_environment
-from sglang_sweep.launch.measure import LaunchOrder, Limits
+from sglang_sweep.launch.order import LaunchOrder, Limits
+from sglang_sweep.launch.pinning import thread_binding
 from sglang_sweep.stacks.models import Model, load_model
 from sglang_sweep.stacks.stack import Stack, load_stack
 
@@ -80,6 +81,18 @@ class Sweep:
         markers = (self.models[name].marker(self.store) for name in plan.models_of(variant))
         return [marker for marker in markers if marker is not None]
 
+    def stack_facts(self) -> dict[str, dict[str, Any]]:
+        """Each stack as declared, and under ``built`` what is really in it; None while it is not built."""
+        facts = {}
+        for name, stack in self.stacks.items():
+            marker = self.stack_marker(name)
+            facts[name] = {**stack.declared, "built": record.read_json(marker) if marker.exists() else None}
+        return facts
+
+    def gate_inputs(self) -> dict[str, Any]:
+        """What the environment gate asks beside host, stacks and variants."""
+        return {"server_env": self.config["server_env"]}
+
     def flag_table(self, stack: str) -> FlagTable:
         """Of the real parser when the stack is on this machine, else as recorded for its version."""
         flags = self.stacks[stack].folder(self.store) / "flags.json"
@@ -125,6 +138,33 @@ class Sweep:
         """The served model's folder, or its hub id."""
         return str(self.models[plan.model_name(variant.model)].path(self.store))
 
+    def declaration(self) -> dict[str, Any]:
+        """What the campaign says as a whole, as plain data for verdicts and report."""
+        campaign, design = self.campaign, vars(self.campaign.design)
+        return {
+            "campaign": campaign.name,
+            "question": campaign.question,
+            "arms": {arm.folder: self.declared(arm) for arm in self.schedule.arms},
+            "planned": [
+                {"name": v.name, "hypothesis": v.hypothesis, "change": v.change.as_dict()}
+                for v in campaign.variants
+                if v.planned_only
+            ],
+            "design": {k: v for k, v in design.items() if not k.startswith("primary_")}
+            | {"primary": {"workload": design["primary_workload"], "metric": design["primary_metric"]}},
+            "workloads": [vars(workload) for workload in campaign.workloads],
+            "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
+            "stacks": {
+                name: {
+                    "digest": s.digest,
+                    "sglang": s.sglang_version,
+                    "cuda": s.cuda,
+                    "python": s.python_version,
+                }
+                for name, s in self.stacks.items()
+            },
+        }
+
     def declared(self, arm: plan.Arm) -> dict[str, Any]:
         """What the campaign says about an arm, as plain data for evidence and report."""
         variant = arm.variant
@@ -168,11 +208,22 @@ class Sweep:
             "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
         }
 
+    def ranks(self, folder: str) -> int:
+        """Processes that serve one replica of the arm, each with a trace of its own: tensor x pipeline ranks."""
+        flags = self.schedule.arm(folder).variant.flags
+        tensor, pipeline = (
+            next((int(flags[name]) for name in names if flags.get(name)), 1)
+            for names in (("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size"))
+        )
+        return tensor * pipeline
+
     def launch_order(self, folder: str, block: int) -> LaunchOrder:
         """The launch whose record is ``<folder>/block-<block>/launch.json``."""
         arm = self.schedule.arm(folder)
         stack = self.stacks[arm.variant.stack]
-        declared = {**stack.env, **self.config["server_env"], **arm.variant.env}
+        cpu_only = not self.host.get("gpus")
+        binding = thread_binding(os.sched_getaffinity(0)) if cpu_only else {}
+        declared = {**binding, **stack.env, **self.config["server_env"], **arm.variant.env}
         facts = record.read_json(self.stack_marker(arm.variant.stack))
         identity = self.identity(folder, block)
         identity["stack"] |= {
@@ -188,7 +239,7 @@ class Sweep:
             workloads=self.campaign.workloads,
             windows=self.campaign.design.windows,
             client_python=self.stacks[self.campaign.baseline.stack].python(self.store),
-            share_processors=not self.host.get("gpus"),
+            share_processors=cpu_only,
             limits=Limits(**self.config["limits"]),
         )
 

@@ -7,21 +7,19 @@ from typing import Any
 
 from sglang_sweep import record
 from sglang_sweep.campaign import PRIME
-from sglang_sweep.statistics.session import analyse
+from sglang_sweep.statistics.analysis import analyse
 
 
 def build_verdicts(
     declared: Mapping[str, Any],
     launches: Sequence[Path],
     evidence: Sequence[Path],
-    host: Mapping[str, Any],
-    stacks: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """``declared`` is what the campaign says (question, design, arms); the paths are launch.json and evidence files.
+    """``declared`` is what the campaign says (``Sweep.declaration``); the paths are launch.json and evidence files.
 
-    ``host`` and ``stacks`` identify what the verdicts hold for. Paths in the result are relative to the
-    working directory, so that every one can be opened from there.
+    Paths in the result are relative to the working directory, so that every one can be opened from there.
     """
+    host = declared["host"]
     records = [{**record.read_json(path), "file": str(path)} for path in launches if path.exists()]
     by_name = {item["name"]: item for item in map(record.read_json, evidence)}
     arms = {arm["name"]: arm for arm in declared["arms"].values()}
@@ -29,7 +27,7 @@ def build_verdicts(
     numbers = analyse(
         records,
         by_name,
-        _flat(declared["design"]),
+        declared["design"],
         variants=[name for name in arms if name not in (baseline, baseline + PRIME)]
         + [variant["name"] for variant in declared["planned"]],
         baseline=baseline,
@@ -61,17 +59,13 @@ def build_verdicts(
     return {
         "campaign": declared["campaign"],
         "question": declared["question"],
-        "baseline": {"name": baseline, **{k: arms[baseline][k] for k in ("key", "flags", "env", "stack", "hypothesis")}},
+        "baseline": {
+            name: arms[baseline][name] for name in ("name", "key", "flags", "env", "stack", "hypothesis")
+        },
         "host": dict(host),
-        "stacks": dict(stacks),
+        "stacks": dict(declared["stacks"]),
         "design": dict(declared["design"]),
         "generated_from": sorted(os.fspath(path) for path in [*launches, *evidence]),
         "session": numbers["session"],
         "variants": rows,
     }
-
-
-def _flat(design: Mapping[str, Any]) -> dict[str, Any]:
-    """The design with its primary metric as the campaign file nests it."""
-    primary = {"workload": design["primary_workload"], "metric": design["primary_metric"]}
-    return {**design, "primary": primary}

@@ -9,6 +9,7 @@ from rich.console import Console
 from sglang_sweep import plan
 from sglang_sweep.campaign import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.stacks.stack import Stack, load_stack
 from sglang_sweep.sweep import RESULTS, Sweep, host_for_planning, load_config, load_sweep
 
 LIBRARY = Path(__file__).parent
@@ -31,7 +32,9 @@ class Sweeps:
         self._others: dict[str, Sweep] = {}
 
     def _load(self, name: str) -> Sweep:
-        return load_sweep(name, self.config, self.root, self.host)
+        sweep = load_sweep(name, self.config, self.root, self.host)
+        _ = sweep.schedule  # whatever is wrong with stacks and models is said now, readably
+        return sweep
 
     def sweep(self, campaign: str) -> Sweep:
         """The campaign of a wildcard."""
@@ -46,6 +49,11 @@ class Sweeps:
         return self._others[campaign]
 
     @property
+    def names(self) -> list[str]:
+        """The campaigns of config/config.yaml."""
+        return [sweep.campaign.name for sweep in self.named]
+
+    @property
     def store(self) -> Path:
         """Where stacks and models are kept."""
         return self.named[0].store
@@ -53,8 +61,7 @@ class Sweeps:
     def declared(self, campaign: str, launch: str | None = None) -> dict[str, Any]:
         """What was declared about one arm, or about all: it decides evidence and verdicts, not measurements."""
         sweep = self.sweep(campaign)
-        arms = {arm.folder: sweep.declared(arm) for arm in sweep.schedule.arms}
-        return arms[launch] if launch else {"arms": arms, "design": vars(sweep.campaign.design)}
+        return sweep.declared(sweep.schedule.arm(launch)) if launch else sweep.declaration()
 
     def targets(self) -> list[str]:
         """Every outcome of every named campaign, so that a deleted one is made again."""
@@ -120,6 +127,23 @@ class Sweeps:
         return list(
             dict.fromkeys(map(str, [*map(sweep.stack_marker, sorted(stacks)), *sweep.model_markers(variant)]))
         )
+
+    def converter(self, model: str) -> Stack:
+        """The stack whose interpreter writes the model of a ``{model}`` wildcard.
+
+        Only the cpu stack reads GGUF; anything else is written by a stack that the campaign needs anyway.
+        """
+        for sweep in [*self.named, *self._others.values()]:
+            for made in sweep.models.values():
+                marker = made.marker(self.store)
+                if marker and marker.parent.name == model:
+                    name = "cpu" if made.kind == "wheel" else sweep.campaign.baseline.stack
+                    return load_stack(self.root / "envs", name)
+        raise UserError(f"no campaign of this run needs the model {model}")
+
+    def converter_marker(self, model: str) -> str:
+        """The file whose presence says that the converter is complete."""
+        return str(self.converter(model).folder(self.store) / "stack.json")
 
     def priority(self, campaign: str, launch: str, block: str) -> int:
         """The launch's place in the random order, higher first."""

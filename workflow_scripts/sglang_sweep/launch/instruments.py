@@ -5,7 +5,7 @@ from pathlib import Path
 from sglang_sweep.evidence.arm import first_cause
 from sglang_sweep.evidence.cause import classify_stall
 from sglang_sweep.host.sample import quick_sample
-from sglang_sweep.launch.measure import Instruments
+from sglang_sweep.launch.order import Instruments
 
 
 def _cause(log: Path, sglang_version: str | None, exit_code: int | None) -> tuple[str, str | None]:

@@ -18,6 +18,15 @@ def split_processors(available: set[int]) -> tuple[set[int], set[int]]:
     return set(ordered[:-1]), set(ordered[-1:])
 
 
+def thread_binding(available: set[int]) -> dict[str, str]:
+    """SGLang's own variable for the same split: its rank's threads stay on the server's processors.
+
+    Without it the server starts one OpenMP thread a processor, which then fight over the ones it is pinned to.
+    A variant that declares the variable keeps its own.
+    """
+    return {"SGLANG_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(split_processors(available)[0])))}
+
+
 def pin(processes: list[psutil.Process], processors: set[int]) -> None:
     """Moves every thread of the processes; threads born later inherit it."""
     for process in processes:

@@ -1,0 +1,25 @@
+"""Fingerprint this host anew and say what can run on it. Rule: environment."""
+
+import sys
+from pathlib import Path
+
+from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.host.environment import environment_report, record_environment
+from sglang_sweep.sweep import ENVIRONMENT, default_store, load_sweep
+
+try:
+    store = Path(snakemake.config.get("store") or default_store()).expanduser()
+    host = record_environment(ENVIRONMENT, previous=ENVIRONMENT, folders=[Path.cwd(), store])
+    for line in host.pop("drift"):
+        print(line)
+    runnable = True
+    for name in snakemake.params.campaigns:
+        sweep = load_sweep(name, snakemake.config, Path(snakemake.params.root), host)
+        text, ok = environment_report(
+            host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
+        )
+        print(f"\n{name}\n{text}")
+        runnable &= ok
+except (UserError, InfrastructureFault) as error:
+    sys.exit(f"\n{error}\n")
+sys.exit(0 if runnable else 1)

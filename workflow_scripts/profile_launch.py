@@ -1,0 +1,21 @@
+"""One launch with the profiler and NCCL's log on. Rule: profile."""
+
+from pathlib import Path
+
+from sglang_sweep.job import logged
+from sglang_sweep.launch.instruments import INSTRUMENTS
+from sglang_sweep.launch.profiled import profile
+from sglang_sweep.sweep import load_sweep, refuse_other_host
+
+with logged(snakemake.log[0]) as say:
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    refuse_other_host(sweep.host)
+    order = sweep.launch_order(snakemake.wildcards.launch, 0)
+    result = profile(
+        order,
+        Path(snakemake.output[0]),
+        INSTRUMENTS,
+        sweep.campaign.profile,
+        sweep.ranks(snakemake.wildcards.launch),
+    )
+    say(f"profile: {result['profile'].get('outcome', result['cause'])}")

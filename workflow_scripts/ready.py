@@ -1,0 +1,21 @@
+"""Check that a campaign may run on this host, with everything built. Rule: ready."""
+
+from pathlib import Path
+
+from sglang_sweep.errors import InfrastructureFault
+from sglang_sweep.host.environment import environment_report
+from sglang_sweep.job import logged
+from sglang_sweep.record import write_json
+from sglang_sweep.sweep import load_sweep
+
+with logged(snakemake.log[0]):
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    text, ok = environment_report(
+        sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
+    )
+    print(text)
+    if not ok:
+        raise InfrastructureFault(
+            text[text.index("Refused") :], remedy="mend these, or take the variants out"
+        )
+    write_json(Path(snakemake.output[0]), {"requirements": sorted(map(str, snakemake.input))})

@@ -1,0 +1,58 @@
+"""What is known before anything runs: predicted dead ends, what a new stack reopens, what the blocks can show."""
+
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep import record
+from sglang_sweep.evidence.knowledge import load
+from sglang_sweep.evidence.limits import Prediction, host_facts, predict
+from sglang_sweep.sweep import RESULTS, Sweep
+
+
+def predicted(sweep: Sweep) -> dict[str, list[Prediction]]:
+    """Limits that each variant meets on this host, by variant; from config/knowledge/limits.yaml."""
+    knowledge = load()
+    found = {}
+    for variant in sweep.campaign.variants:
+        version = sweep.stacks[variant.stack].sglang_version if variant.stack in sweep.stacks else None
+        asked = {"flags": variant.flags, "env": variant.env, "change": variant.change.as_dict()}
+        limits = predict(asked, version, host_facts(sweep.host, variant.flags), knowledge)
+        if limits:
+            found[variant.name] = limits
+    return found
+
+
+def predictions(sweep: Sweep) -> dict[str, list[str]]:
+    """The same, one sentence a limit, with its source and what would reopen it."""
+    return {
+        name: [f"{p.sentence} Reopens when {p.reopens_when}" for p in limits]
+        for name, limits in predicted(sweep).items()
+    }
+
+
+def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
+    """Sentences for the plan: the effect that the declared blocks can detect, and launches left out earlier."""
+    lines = [resolution(sweep, results)]
+    skipped = [
+        x for x in sweep.schedule.launches if x.exists and record.read_json(x.path)["outcome"] == "not_run"
+    ]
+    if skipped:
+        lines.append(
+            f"{len(skipped)} launches were left out because their verdict was settled; delete to measure them:"
+        )
+        lines += [f"  {x.path}" for x in skipped[:5]] + (["  ..."] if len(skipped) > 5 else [])
+    return [line for line in lines if line]
+
+
+def resolution(sweep: Sweep, results: Path) -> str:
+    """What the declared blocks can show, from the A/A' noise measured so far; empty when nothing was."""
+    verdicts = results / sweep.campaign.name / "verdicts.json"
+    if not verdicts.exists():
+        return ""
+    aa: dict[str, Any] = record.read_json(verdicts)["session"]["aa"]
+    if not aa.get("detectable_effect"):
+        return ""
+    return (
+        f"From {aa['blocks']} A/A' pairs one launch varies by {aa['launch_sd']:.1%}: an effect of"
+        f" {aa['detectable_effect']:.1%} is found with 80 % power at these blocks."
+    )

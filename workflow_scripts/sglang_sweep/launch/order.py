@@ -1,0 +1,55 @@
+"""What one launch is told, and what measuring borrows from other parts of the library."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.campaign import Workload
+from sglang_sweep.launch.server import StallVerdict
+
+CauseOf = Callable[[Path, str | None, int | None], tuple[str, str | None]]
+"""(log, SGLang version, exit code) to (cause, first exception)."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a launch is given up, seconds; described in config/README.md."""
+
+    launch_s: float = 1200
+    stall_s: float = 180
+    window_s: float = 900
+    stop_s: float = 30
+    busy_wait_s: float = 3600
+
+
+@dataclass(frozen=True)
+class LaunchOrder:
+    """Everything one launch needs to know. ``command`` lacks only ``--host`` and ``--port``."""
+
+    campaign: str
+    variant: str
+    key: str
+    identity: dict[str, Any]
+    block: int
+    position: int
+    command: list[str]
+    environment: dict[str, str]
+    declared_environment: dict[str, str]
+    model: str
+    stack: dict[str, Any]
+    host: dict[str, str]
+    workloads: tuple[Workload, ...]
+    windows: int
+    client_python: Path
+    share_processors: bool
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True)
+class Instruments:
+    """What measuring borrows from other parts of the library; tests give their own."""
+
+    cause_of: CauseOf
+    stall_verdict: StallVerdict
+    sample_host: Callable[[], dict[str, Any]]
