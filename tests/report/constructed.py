@@ -259,6 +259,12 @@ def verdicts() -> dict[str, Any]:
                 "primary": {"workload": "chat", "metric": "output_throughput"},
                 "contemporary_hours": 24,
             },
+            "baseline": {
+                "name": "baseline",
+                "key": key_of("baseline"),
+                "flags": {"tp-size": 8, "cuda-graph-max-bs": 512, "disable-radix-cache": True},
+                "env": {"NCCL_P2P_LEVEL": "SYS"},
+            },
             "generated_from": ["constructed by tests/report/constructed.py, not measured"],
             "session": {
                 "aa": {

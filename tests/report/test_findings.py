@@ -109,6 +109,14 @@ def structure(text: str) -> list[str]:
     return [t.type + t.tag for t in MARKDOWN.parse(text) if t.type != "inline"]
 
 
+def test_the_baseline_is_shown_and_replaced_values_beside_the_new_ones(
+    root: Path, verdicts: dict[str, Any]
+) -> None:
+    text = findings(verdicts)
+    assert "```\n--tp-size 8\n--cuda-graph-max-bs 512\n--disable-radix-cache\nNCCL_P2P_LEVEL=SYS\n```" in text
+    assert "- --cuda-graph-max-bs 512\n+ --cuda-graph-max-bs 128" in section(text, "graph-bs-128")
+
+
 def test_removed_launches_are_listed_for_every_arm_with_the_reason(
     root: Path, verdicts: dict[str, Any]
 ) -> None:

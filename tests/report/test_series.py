@@ -52,5 +52,14 @@ def test_a_launch_that_the_verdicts_removed_is_marked() -> None:
     assert launch_points([launch()], verdicts)[0].removed
 
 
+def test_what_the_rules_removed_in_the_baseline_does_not_count_either() -> None:
+    removed = [{"arm": "a", "block": 1, "window": 0}, {"arm": "a", "block": 2, "window": None}]
+    verdicts = {"session": {"removed": removed}}
+    one, two = launch_points([launch(), launch(block=2)], verdicts)
+    assert (one.value, one.removed) == (105.0, False)
+    assert (two.value, two.removed) == (100.0, True)
+    assert [p.removed for p in window_points([launch()], verdicts)] == [True, False, False]
+
+
 def test_windows_are_changes_against_the_mean_of_their_launch() -> None:
     assert [p.value for p in window_points([launch()])] == pytest.approx([-10.0, 0.0, 10.0])

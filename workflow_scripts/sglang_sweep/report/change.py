@@ -37,6 +37,17 @@ def change_lines(change: Mapping[str, Any] | None, baseline: Mapping[str, Any] |
     return lines
 
 
+def command_lines(arm: Mapping[str, Any] | None) -> list[str]:
+    """Return what an arm sets, a line each: its flags, then its environment."""
+    shown = arm or {}
+    flags = [_flag(name, value) for name, value in (shown.get("flags") or {}).items()]
+    return [
+        line
+        for line in (*flags, *(_variable(n, v) for n, v in (shown.get("env") or {}).items()))
+        if line is not None
+    ]
+
+
 def _pair(new: str | None, old: str | None, removed: bool, name: str) -> list[str]:
     if removed:
         return [f"- {old or (name if '=' in name else _bare(name))}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -30,19 +30,15 @@ def launch_points(
 ) -> list[Point]:
     """Return one point per launch with a number, in order of time.
 
-    The value is the mean over valid windows; where a rule removed all of them, over all windows, so that what
-    was removed can still be seen.
+    The value is the mean over the windows that count; where rules removed the launch or all its windows, over
+    all of them, so that what was removed can still be seen.
     """
-    workload, metric = primary_of(verdicts)
-    metric = metric or DEFAULT_METRIC
-    removed = _removed(verdicts)
     begun = [_seconds(record["started_at"]) for record in launches if record.get("started_at")]
     points = []
-    for record in launches:
-        windows = _windows(record, workload, metric)
-        valid = [w for w in windows if w.get("valid", True)]
-        values = [w["metrics"][metric] for w in valid or windows]
-        if not values or not record.get("started_at"):
+    for record, windows, metric in _measured(launches, verdicts):
+        counting = [value for value, removed in windows.values() if not removed]
+        values = counting or [value for value, _ in windows.values()]
+        if not record.get("started_at"):
             continue
         points.append(
             Point(
@@ -52,7 +48,7 @@ def launch_points(
                 hours=(_seconds(record["started_at"]) - min(begun)) / 3600,
                 value=sum(values) / len(values),
                 metric=metric,
-                removed=not valid or (record["variant"], record["block"]) in removed,
+                removed=not counting,
             )
         )
     return sorted(points, key=lambda p: (p.hours, p.arm))
@@ -62,41 +58,59 @@ def window_points(
     launches: Sequence[Mapping[str, Any]], verdicts: Mapping[str, Any] | None = None
 ) -> list[Point]:
     """Return one point per window: its change in percent against the mean of its launch."""
-    workload, metric = primary_of(verdicts)
-    metric = metric or DEFAULT_METRIC
     points = []
-    for record in launches:
-        windows = _windows(record, workload, metric)
-        if not windows:
-            continue
-        mean = sum(w["metrics"][metric] for w in windows) / len(windows)
-        for window in windows:
-            points.append(
-                Point(
-                    arm=str(record["variant"]),
-                    block=int(record["block"]),
-                    window=int(window["window"]),
-                    hours=0.0,
-                    value=(window["metrics"][metric] / mean - 1) * 100 if mean else 0.0,
-                    metric=metric,
-                    removed=not window.get("valid", True),
-                )
+    for record, windows, metric in _measured(launches, verdicts):
+        mean = sum(value for value, _ in windows.values()) / len(windows)
+        points += [
+            Point(
+                arm=str(record["variant"]),
+                block=int(record["block"]),
+                window=number,
+                hours=0.0,
+                value=(value / mean - 1) * 100 if mean else 0.0,
+                metric=metric,
+                removed=removed,
             )
+            for number, (value, removed) in windows.items()
+        ]
     return sorted(points, key=lambda p: (p.arm, p.block, p.window))
 
 
-def _windows(record: Mapping[str, Any], workload: str | None, metric: str) -> list[Mapping[str, Any]]:
-    windows = record.get("windows") or []
-    named = workload or (windows[0].get("workload") if windows else None)
-    return [
-        w for w in windows if w.get("workload") == named and (w.get("metrics") or {}).get(metric) is not None
-    ]
+def _measured(
+    launches: Sequence[Mapping[str, Any]], verdicts: Mapping[str, Any] | None
+) -> Iterator[tuple[Mapping[str, Any], dict[int, tuple[float, bool]], str]]:
+    """Yield each launch with numbers, its windows as number -> (value, removed), and the metric's name."""
+    workload, metric = primary_of(verdicts)
+    metric = metric or DEFAULT_METRIC
+    removed = _removed(verdicts)
+    for record in launches:
+        windows = record.get("windows") or []
+        named = workload or (windows[0].get("workload") if windows else None)
+        whole = (record["variant"], record["block"], None) in removed
+        shown = {
+            int(window["window"]): (
+                float(window["metrics"][metric]),
+                whole
+                or window.get("valid") is False
+                or (record["variant"], record["block"], index) in removed,
+            )
+            for index, window in enumerate(windows)
+            if window.get("workload") == named and (window.get("metrics") or {}).get(metric) is not None
+        }
+        if shown:
+            yield record, shown, metric
 
 
-def _removed(verdicts: Mapping[str, Any] | None) -> set[tuple[Any, Any]]:
-    return {
-        (variant["name"], row.get("block"))
-        for variant in (verdicts or {}).get("variants") or []
+def _removed(verdicts: Mapping[str, Any] | None) -> set[tuple[Any, Any, int | None]]:
+    """Return (arm, block, index of the window, or None for the whole launch) of what does not count."""
+    known = verdicts or {}
+    gone = {
+        (row.get("arm"), row.get("block"), row.get("window"))
+        for row in (known.get("session") or {}).get("removed") or []
+    }
+    return gone | {
+        (variant["name"], row.get("block"), None)
+        for variant in known.get("variants") or []
         for row in variant.get("launches") or []
         if row.get("removed")
     }

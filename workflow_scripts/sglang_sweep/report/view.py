@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep.report.answer import answer, fastest
-from sglang_sweep.report.change import change_lines
+from sglang_sweep.report.change import change_lines, command_lines
 from sglang_sweep.report.communication import communication_view
 from sglang_sweep.report.correctness import correctness_sentences
 from sglang_sweep.report.environment import environment_rows
@@ -63,6 +63,7 @@ def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *
         "best": best["name"] if best else None,
         "metric": _metric_words(verdicts),
         "variants": views,
+        "baseline": _baseline(verdicts.get("baseline")),
         "void": bool(session.get("void")),
         "void_reasons": [str(reason) for reason in session.get("reasons") or []],
         "noise": noise_sentences(verdicts),
@@ -287,6 +288,18 @@ def _reopen(item: Any, folder: Path) -> View:
     text = item.get("when") or item.get("what") or item.get("why") or plain(item)
     source = str(item.get("source") or "")
     return {"text": str(text), "source": source, "href": href(source, folder) if "://" in source else ""}
+
+
+def _baseline(arm: Mapping[str, Any] | None) -> View | None:
+    lines = command_lines(arm)
+    if not arm or not lines:
+        return None
+    return {
+        "name": arm.get("name") or "baseline",
+        "key": arm.get("key"),
+        "lines": lines,
+        "hypothesis": arm.get("hypothesis"),
+    }
 
 
 def _metric_words(verdicts: Mapping[str, Any]) -> str:
