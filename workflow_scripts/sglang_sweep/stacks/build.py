@@ -68,7 +68,11 @@ def look_inside(stack: Stack, store: Path, log: Log) -> dict[str, Any]:
     """
     log(f"importing SGLang in the stack {stack.name} to see what is really there (about a minute)")
     environment = {**os.environ, **stack.env}
-    environment.pop("PYTHONPATH", None)
+    for name in (
+        "PYTHONPATH",
+        "PYTHONDONTWRITEBYTECODE",
+    ):  # what it imports is byte-compiled, for fast launches
+        environment.pop(name, None)
     if stack.kind == "container":
         command = [*stack.run(store), "-c", IMPORTABLE.read_text(encoding="utf-8")]
     else:
@@ -81,7 +85,7 @@ def look_inside(stack: Stack, store: Path, log: Log) -> dict[str, Any]:
         raise UserError(
             f"the stack {stack.name} cannot start a server: {reasons}",
             file=stack.directory / "stack.yaml",
-            remedy="add what is missing to its requirements and make the lock anew, or correct the interpreter or image",
+            remedy="add what is missing to its requirements and make the lock anew; or correct interpreter or image",
         )
     if stack.kind == "lock" and facts["sglang"] != stack.sglang_version:
         raise UserError(
@@ -209,8 +213,7 @@ def _bytes(path: Path) -> int:
 def _gigabytes(folder: Path) -> float:
     """On disk, a file linked twice counted once."""
     seen: dict[tuple[int, int], int] = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            status = os.lstat(os.path.join(root, name))
-            seen[status.st_dev, status.st_ino] = status.st_size
+    for path in folder.rglob("*"):
+        status = path.lstat()
+        seen[status.st_dev, status.st_ino] = status.st_size
     return sum(seen.values()) / 1e9

@@ -20,6 +20,7 @@ SERVER_MODULES = (
     "sglang.srt.entrypoints.http_server",
     "sglang.srt.managers.scheduler",
     "sglang.srt.managers.detokenizer_manager",
+    "sglang.srt.models.registry",
 )
 """What a launch imports: this package says whether a server can start at all."""
 

@@ -165,7 +165,7 @@ def source_digests(package: Path) -> dict[str, str]:
 
 
 def python_for(specifier: str, file: Path, running: str | None = None) -> str:
-    """The minor version, such as ``"3.12"``, a stack is built for: the running one if it fits, else the newest that does."""
+    """The minor version, such as ``"3.12"``, to build for: the running one if it fits, else the newest that does."""
     running = running or ".".join(platform.python_version_tuple()[:2])
     try:
         allowed = SpecifierSet(specifier)

@@ -7,6 +7,7 @@ not on PyPI. See sglang/srt/platforms/interface.py for what each method is asked
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,20 @@ from sglang.srt.platforms.device_mixin import PlatformEnum
 from sglang.srt.platforms.interface import PlatformCapabilities, SRTPlatform
 
 from sglang_cpu_platform import threads
+
+MEMORY_FRACTION = 0.3
+"""Of the host's memory, for weights and KV cache. SGLang's own default is meant for a GPU that it has to itself:
+here it would fill the host's memory with a KV cache of millions of tokens."""
+
+
+def has_bfloat16_arithmetic() -> bool:
+    """Whether the CPU multiplies bfloat16 in hardware (AMX, AVX512-BF16, or Arm's bf16 extension)."""
+    if torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported():
+        return True
+    try:
+        return " bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
 
 
 class PortableCpuPlatform(CpuDeviceMixin, SRTPlatform):
@@ -40,6 +55,10 @@ class PortableCpuPlatform(CpuDeviceMixin, SRTPlatform):
             server_args.attention_backend = "torch_native"
         if server_args.sampling_backend is None:
             server_args.sampling_backend = "pytorch"
+        if server_args.dtype == "auto" and not has_bfloat16_arithmetic():
+            server_args.dtype = "float32"  # auto would choose a half type, which this CPU can only emulate
+        if server_args.mem_fraction_static is None and server_args.max_total_tokens is None:
+            server_args.mem_fraction_static = MEMORY_FRACTION
 
     def get_default_attention_backend(self) -> str:
         return "torch_native"
