@@ -46,7 +46,7 @@ def _void(session: Mapping[str, Any]) -> str:
 
 
 def _fastest(variants: list[Variant]) -> str:
-    wins = [v for v in reading_order(variants) if v["verdict"] == "WIN"]
+    wins = [v for v in reading_order(variants) if v["verdict"] == "WIN" and v.get("ratio")]
     if wins:
         best = wins[0]
         gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95')).removesuffix(' %')}"
