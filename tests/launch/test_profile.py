@@ -1,7 +1,6 @@
 import gzip
 import json
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -91,7 +90,7 @@ def test_the_traces_of_all_ranks_and_stages_are_waited_for_and_named(server, tmp
     record = quick(server, tmp_path, driver=drive)
     assert record["outcome"] == "completed"
     assert [(trace["stage"], trace["rank"]) for trace in record["traces"]] == [
-        ("DECODE", 0), ("DECODE", 1), ("EXTEND", 0), ("EXTEND", 1),
+        ("decode", 0), ("decode", 1), ("prefill", 0), ("prefill", 1),
     ]  # fmt: skip
     assert all((tmp_path / trace["file"]).exists() for trace in record["traces"])
     assert len(passes) >= 2
@@ -137,7 +136,7 @@ def test_what_a_hung_profiler_still_writes_when_stopped_is_kept_as_partial(serve
     server.on_stop = lambda: write_traces(server.body, ranks=1)
     record = quick(server, tmp_path, timeout_s=0.3)
     assert record["outcome"] == "partial"
-    assert "DECODE of rank 1" in record["reason"]
+    assert "decode of rank 1" in record["reason"]
     assert len(record["traces"]) == 2
 
 
@@ -165,7 +164,7 @@ def test_a_half_written_trace_does_not_count(server, tmp_path):
     server.on_start = start
     record = quick(server, tmp_path, timeout_s=0.4)
     assert record["outcome"] == "partial"
-    assert "DECODE of rank 1" in record["reason"]
+    assert "decode of rank 1" in record["reason"]
 
 
 def test_a_driver_that_fails_and_a_server_that_died_are_told_apart(server, tmp_path):

@@ -2,16 +2,18 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sglang_sweep.stacks.stack import load_stack
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "h200x2-sglang-0.5.16"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def recording() -> Callable[[str], list[Path]]:
     """The traces of one recorded case, rank 0 first."""
     return lambda case: sorted((RECORDINGS / case).glob("decode-TP-*.trace.json.gz"))
@@ -91,3 +93,14 @@ class TraceMaker:
 @pytest.fixture
 def maker() -> Callable[[], TraceMaker]:
     return TraceMaker
+
+
+@pytest.fixture
+def cpu_stack_python() -> Path:
+    """The interpreter of the cpu stack, where it has been built."""
+    root = Path(__file__).parents[2]
+    store = Path(os.environ.get("SGLANG_SWEEP_STORE", "~/.cache/sglang-sweep")).expanduser()
+    python = load_stack(root / "envs", "cpu").python(store)
+    if not python.exists():
+        pytest.skip(f"the cpu stack is not built ({python})")
+    return python

@@ -1,23 +1,15 @@
 import json
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sglang_sweep.errors import UserError
+from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.communication import (
-    KIB,
-    Curve,
-    allreduce_bytes,
-    bench_command,
-    cliffs,
-    compare,
-    growth,
-    make_spec,
-    read_curves,
-)
+from sglang_sweep.traces.communication import KIB, Curve, bench_command, make_spec, measure, read_curves
 from sglang_sweep.traces.communication_figure import figure_latency
+from sglang_sweep.traces.communication_model import allreduce_bytes, cliffs, compare, growth, report
 
 RECORDED = Path(__file__).parents[1] / "recordings" / "communication"
 
@@ -116,6 +108,39 @@ def test_the_spec_follows_the_device_and_the_command_uses_the_stacks_interpreter
     assert command[0] == "/stack/python"
     assert Path(command[1]).name == "communication_bench.py"
     assert Path(command[1]).exists()
+
+
+def test_the_report_sets_rows_cliffs_and_growth_beside_each_other(nccl, recording):
+    profiles = {case: analyze(recording(case)) for case in ("torch-symm-mem", "eagle3-random-draft")}
+    found = report(nccl, profiles, 4096, num_draft_tokens=4, tpot_ms={"torch-symm-mem": 3.449})
+    rows = {(row["variant"], row["kind"]): row for row in found["rows"]}
+    assert rows["torch-symm-mem", "DECODE"]["bytes"] == 8192
+    assert rows["torch-symm-mem", "DECODE"]["share_of_tpot"] == pytest.approx(0.1442 / 3.449, abs=1e-3)
+    assert rows["eagle3-random-draft", "TARGET_VERIFY"]["bytes"] == 4 * 8192
+    assert found["growth"]["explained_by"] == "message size"  # 2.2 to 2.3 us: both are flat
+    assert {cliff["setting"] for cliff in found["cliffs"]} >= {"tree"}
+
+
+def test_a_setting_that_cannot_run_is_recorded_with_its_own_words(tmp_path):
+    # the workflow's interpreter has no torch: the ranks die, and say why
+    result = measure(sys.executable, tmp_path / "out.json", device="cpu", ranks=2, timeout_s=60)
+    assert result["results"] == []
+    assert "No module named 'torch'" in result["errors"][0]["message"]
+    assert (tmp_path / "out.spec.json").exists()
+
+
+def test_an_interpreter_that_dies_is_an_infrastructure_fault(tmp_path):
+    with pytest.raises(InfrastructureFault, match="wrote nothing"):
+        measure("/bin/false", tmp_path / "out.json", device="cpu", ranks=2)
+
+
+@pytest.mark.sglang
+def test_gloo_is_measured_on_two_ranks_of_the_cpu_stack(cpu_stack_python, tmp_path):
+    out = tmp_path / "out.json"
+    measure(cpu_stack_python, out, device="cpu", ranks=2, sizes=[4096, 65536], repeats=10, timeout_s=120)
+    (curve,) = read_curves(out)
+    assert curve.sizes.tolist() == [4096, 65536]
+    assert (curve.latency > 0).all()
 
 
 def test_a_result_without_measurements_says_why(tmp_path):

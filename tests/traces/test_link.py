@@ -5,7 +5,7 @@ from sglang_sweep.traces.breakdown import analyze
 from sglang_sweep.traces.link import explain_difference
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def profiles(recording):
     return {case: analyze(recording(case)) for case in ("nccl", "torch-symm-mem", "eagle3-random-draft")}
 

@@ -17,8 +17,6 @@ import requests
 
 from sglang_sweep.traces.files import TraceFile, trace_files
 
-STAGE_NAMES = {"prefill": "EXTEND", "decode": "DECODE"}
-
 _POLL_S = 0.25
 # a server that answers /start_profile only when the steps are done needs requests meanwhile
 _START_ANSWER_S = 5.0
@@ -189,16 +187,14 @@ class _Profile:
 
     def _missing(self) -> str:
         have = {(file.stage, file.rank) for file in self._complete()}
-        wanted = [
-            (STAGE_NAMES.get(stage, stage), rank) for stage in self.stages for rank in range(self.ranks)
-        ]
+        wanted = [(stage, rank) for stage in self.stages for rank in range(self.ranks)]
         return ", ".join(f"{stage} of rank {rank}" for stage, rank in wanted if (stage, rank) not in have)
 
     def _all_there(self) -> bool:
         counts: dict[str | None, int] = {}
         for file in self._complete():
             counts[file.stage] = counts.get(file.stage, 0) + 1
-        return all(counts.get(STAGE_NAMES.get(stage, stage), 0) >= self.ranks for stage in self.stages)
+        return all(counts.get(stage, 0) >= self.ranks for stage in self.stages)
 
     def _result(self, outcome: str, reason: str | None, begin: float) -> dict[str, Any]:
         traces = [

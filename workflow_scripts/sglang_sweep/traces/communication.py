@@ -1,29 +1,26 @@
-"""What the collectives cost alone, and what that predicts for a step.
+"""Measures the collectives alone, on a server's ranks and stack, and reads what was measured.
 
 The measurement itself is ``workflow_scripts/communication_bench.py``, run by a stack's interpreter; here its spec
-is made, its command built, its result read, interpolated and set beside a profile.
+is made, its command built and run, and its result read.
 """
 
 import json
 import math
-from collections.abc import Sequence
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sglang_sweep.errors import UserError
+from sglang_sweep.errors import InfrastructureFault, UserError
 
 SCRIPT = Path(__file__).resolve().parents[2] / "communication_bench.py"
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB]
 SIZES += [MIB, 4 * MIB, 16 * MIB, 64 * MIB]
-
-# a doubling of the message may double the time when bandwidth rules; more than this exponent is something else
-_SUPERLINEAR = 1.15
-# or a step: steeper by this much than both before and after; and always by this factor beyond the noise
-_STEEPER, _BEYOND_NOISE = 0.35, 1.3
 
 
 @dataclass(frozen=True)
@@ -84,6 +81,60 @@ def bench_command(python: str | Path, spec: str | Path, out: str | Path) -> list
     return [str(python), str(SCRIPT), "--spec", str(spec), "--out", str(out)]
 
 
+def measure(
+    python: str | Path,
+    out: str | Path,
+    *,
+    device: str,
+    ranks: int,
+    settings: Mapping[str, Mapping[str, str]] | None = None,
+    sizes: Sequence[int] | None = None,
+    repeats: int = 100,
+    timeout_s: int = 300,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Measures and writes ``out`` (JSON); the spec stays beside it. Returns the result.
+
+    ``settings`` maps names to environments (default: one, empty), each given ``timeout_s``. ``environment`` is that
+    of the server. Raises InfrastructureFault when the measurement cannot run at all; a setting that fails is in
+    ``errors``.
+    """
+    out = Path(out)
+    spec_file = out.with_suffix(".spec.json")
+    named = [{"name": name, "env": dict(env)} for name, env in (settings or {"default": {}}).items()]
+    spec = make_spec(
+        device=device,
+        ranks=ranks,
+        settings=named,
+        sizes=tuple(sizes or SIZES),
+        repeats=repeats,
+        timeout_s=timeout_s,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    spec_file.write_text(json.dumps(spec, indent=1) + "\n")
+    out.unlink(missing_ok=True)
+    process = subprocess.Popen(
+        bench_command(python, spec_file, out),
+        env=dict(os.environ if environment is None else environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        told, _ = process.communicate(timeout=(timeout_s + 30) * len(named))
+    except BaseException:
+        process.terminate()  # it ends its ranks on TERM
+        process.wait(30)
+        raise
+    if not out.exists():
+        raise InfrastructureFault(
+            f"communication_bench.py wrote nothing (status {process.returncode}): {told.strip()[-400:]}",
+            remedy=f"run it by hand: {' '.join(process.args)}",  # type: ignore[arg-type]
+        )
+    result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
 def read_curves(path: str | Path) -> list[Curve]:
     """The curves of a result file. Raises UserError when it is none, or holds no measurement."""
     path = Path(path)
@@ -109,114 +160,3 @@ def _curve(key: tuple[str, str], rows: list[dict[str, Any]]) -> Curve:
 
 
 _COLUMNS = ("bytes", "us_median", "us_p10", "us_p90")
-
-
-def allreduce_bytes(tokens: int, hidden_size: int, element_bytes: int = 2) -> int:
-    """Message of one all-reduce: the hidden states of the tokens in flight (bf16: 2 bytes an element)."""
-    return tokens * hidden_size * element_bytes
-
-
-def cliffs(curve: Curve) -> list[dict[str, Any]]:
-    """Where latency grows faster than the message alone explains: another algorithm, protocol or path begins.
-
-    Per pair of neighbouring sizes, exponent = log(latency ratio) / log(size ratio): 0 when latency rules, 1 when
-    bandwidth does. Above 1.15, or steeper by 0.35 than both neighbours and beyond the noise, is a cliff.
-    """
-    exponent = np.diff(np.log(curve.latency)) / np.diff(np.log(curve.sizes))
-    found = []
-    for number, value in enumerate(exponent):
-        beyond = curve.low[number + 1] / curve.high[number] >= _BEYOND_NOISE
-        # at the ends one cannot tell a step from the point where bandwidth begins to rule
-        inner = 0 < number < len(exponent) - 1
-        step = inner and value - max(exponent[number - 1], exponent[number + 1]) > _STEEPER
-        if beyond and (value > _SUPERLINEAR or step):
-            found.append(
-                {
-                    "setting": curve.setting,
-                    "mode": curve.mode,
-                    "from_bytes": int(curve.sizes[number]),
-                    "to_bytes": int(curve.sizes[number + 1]),
-                    "from_us": round(float(curve.latency[number]), 2),
-                    "to_us": round(float(curve.latency[number + 1]), 2),
-                    "ratio": round(float(curve.latency[number + 1] / curve.latency[number]), 2),
-                    "exponent": round(float(value), 2),
-                }
-            )
-    return found
-
-
-def compare(
-    curve: Curve,
-    breakdown: dict[str, Any],
-    bytes_by_kind: dict[str, int],
-    tpot_ms: float | None = None,
-    accept_length: float = 1.0,
-) -> list[dict[str, Any]]:
-    """Predicted beside profiled communication, per kind of step, and the share of TPOT.
-
-    ``bytes_by_kind``: message size per kind of step (``allreduce_bytes``). A cycle of ``accept_length`` tokens
-    takes ``tpot_ms * accept_length``. ``unexplained_ms`` is what the profile shows beyond the prediction.
-    """
-    rows = []
-    for step in breakdown["steps"]:
-        reduces, size = step["allreduce"], bytes_by_kind.get(step["kind"])
-        if not reduces["count_per_step"] or size is None:
-            continue
-        alone = curve.at(size)
-        predicted = reduces["count_per_step"] * alone / 1e3
-        rows.append(
-            {
-                "kind": step["kind"],
-                "batch_size": step["batch_size"],
-                "count": reduces["count_per_step"],
-                "bytes": size,
-                "us_alone": round(alone, 3),
-                "us_profiled": reduces["us_median"],
-                "predicted_ms": round(predicted, 4),
-                "profiled_ms": reduces["ms_per_step"],
-                "unexplained_ms": round(reduces["ms_per_step"] - predicted, 4),
-                "skew_ms": reduces["skew_ms"],
-                "share_of_tpot": (
-                    round(reduces["ms_per_step"] / (tpot_ms * accept_length), 4) if tpot_ms else None
-                ),
-            }
-        )
-    return rows
-
-
-def growth(
-    curves: Sequence[Curve], setting: str, small: tuple[int, float], large: tuple[int, float]
-) -> dict[str, Any]:
-    """What changed between two message sizes: ``small`` and ``large`` are (bytes, observed us per all-reduce).
-
-    Answers the founding question (at most 92 us per all-reduce in decode, 246 us in verify): is it the size, the
-    graph that verify does not run in, or neither, so that the collective is not at fault?
-    """
-    own = {curve.mode: curve for curve in curves if curve.setting == setting}
-    if not own:
-        raise UserError(f"no measurement of setting {setting!r}", key="communication")
-    inside = own.get("graph", own.get("eager"))
-    assert inside is not None
-    observed = large[1] / small[1]
-    before = inside.at(small[0])
-    candidates = {"message size": inside.at(large[0]) / before}
-    if "graph" in own and "eager" in own:
-        candidates["large one outside a CUDA graph"] = own["eager"].at(large[0]) / before
-    fit = {name: abs(math.log(ratio / observed)) for name, ratio in candidates.items()}
-    best = min(fit, key=lambda name: fit[name])
-    explained = fit[best] < math.log(1.3)
-    return {
-        "observed_ratio": round(observed, 3),
-        "alone_ratio": {name: round(ratio, 3) for name, ratio in candidates.items()},
-        "explained_by": best if explained else None,
-        "absolute": {
-            "small_us_alone": round(before, 2),
-            "large_us_alone": round(inside.at(large[0]), 2),
-        },
-        "sentence": (
-            f"the growth of {observed:.1f} x agrees with {best} ({candidates[best]:.1f} x alone)"
-            if explained
-            else f"the collectives alone grow {candidates['message size']:.1f} x where {observed:.1f} x was observed: "
-            "look for waiting (skew between ranks), another path in the server, or work that is no all-reduce"
-        ),
-    }

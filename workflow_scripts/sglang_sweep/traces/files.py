@@ -8,7 +8,7 @@ from sglang_sweep.traces.reader import FILE_NAME
 
 @dataclass(frozen=True)
 class TraceFile:
-    """One trace; ``rank`` counts over all ranks of the stage where several parallel axes share a TP rank."""
+    """One trace: its tensor-parallel rank, and the stage (prefill or decode; None where the name tells none)."""
 
     path: Path
     rank: int
@@ -26,7 +26,7 @@ def trace_files(folder: Path, profile_id: str | None = None) -> list[TraceFile]:
 
 
 def traces_by_stage(folder: Path, profile_id: str | None = None) -> dict[str, list[Path]]:
-    """Paths per stage (EXTEND, DECODE), in order of rank: what ``breakdown.analyze`` takes."""
+    """Paths per stage (prefill, decode), in order of rank: what ``breakdown.analyze`` takes."""
     stages: dict[str, list[Path]] = {}
     for file in trace_files(folder, profile_id):
         stages.setdefault(file.stage or "all", []).append(file.path)
@@ -34,5 +34,5 @@ def traces_by_stage(folder: Path, profile_id: str | None = None) -> dict[str, li
 
 
 def _stage(text: str | None) -> str | None:
-    # SGLANG_PROFILE_V2 names the files -prefill and -decode
-    return {"prefill": "EXTEND", "decode": "DECODE"}.get(text.lower(), text) if text else None
+    # by forward mode, or -prefill and -decode under SGLANG_PROFILE_V2
+    return {"EXTEND": "prefill", "DECODE": "decode"}.get(text, text.lower()) if text else None

@@ -13,7 +13,7 @@ import numpy as np
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.kernels import Knowledge, Rule
-from sglang_sweep.traces.reader import Annotation, Trace
+from sglang_sweep.traces.trace import Annotation, Trace
 
 PREFILL = ("EXTEND", "MIXED", "SPLIT_PREFILL", "PREFILL")
 OUTSIDE = -1

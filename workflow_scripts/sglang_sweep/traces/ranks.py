@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.kernels import Knowledge
-from sglang_sweep.traces.reader import Trace, read_trace
+from sglang_sweep.traces.reader import read_trace
+from sglang_sweep.traces.trace import Trace
 from sglang_sweep.traces.work import Work, joined, work_of
 
 # clocks of several hosts, or of profilers that started one after the other, differ by less than this

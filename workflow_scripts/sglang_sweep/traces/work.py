@@ -6,7 +6,7 @@ import numpy as np
 
 from sglang_sweep.traces.kernels import COLLECTIVES, Classifier, Knowledge, Meaning
 from sglang_sweep.traces.phases import OUTSIDE, Step, attribute
-from sglang_sweep.traces.reader import Annotation, Trace
+from sglang_sweep.traces.trace import Annotation, Trace
 
 
 @dataclass
