@@ -47,3 +47,9 @@ def test_speculation_against_none_is_left_to_the_economics(profiles):
 def test_a_profile_without_a_decode_cycle_is_said_to_be_none(profiles):
     empty = {"steps": [], "cycle": {}}
     assert "no decode cycle" in explain_difference(empty, profiles["nccl"], 1.1)["sentence"]
+
+
+def test_profiles_that_keep_their_stages_apart_are_compared_by_decode(profiles):
+    apart = [{"decode": profiles[case], "prefill": {"error": "x"}} for case in ("nccl", "torch-symm-mem")]
+    assert explain_difference(*apart, 1.11)["explained"]
+    assert not explain_difference({"decode": {"error": "truncated"}}, apart[1], 1.11)["explained"]

@@ -8,6 +8,7 @@ import numpy as np
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.communication import Curve
+from sglang_sweep.traces.cycle import decode_part
 
 # a doubling of the message may double the time when bandwidth rules; more than this exponent is something else
 _SUPERLINEAR = 1.15
@@ -138,8 +139,9 @@ def report(
 ) -> dict[str, Any]:
     """What the report shows: ``rows`` (``compare`` with a ``variant``), all ``cliffs``, and ``growth`` or None.
 
-    ``profiles``: variant name to breakdown. ``tpot_ms`` and ``accept_length`` by variant. ``growth`` compares the
-    decode of one variant with the verify of another, if both were profiled; it needs two message sizes.
+    ``profiles``: variant name to breakdown (or to a profile.json's, by stage). ``tpot_ms`` and ``accept_length`` by
+    variant. ``growth`` compares the decode of one variant with the verify of another, if both were profiled; it
+    needs two message sizes.
     """
     own = {curve.mode: curve for curve in curves if curve.setting == setting}
     if not own:
@@ -147,10 +149,11 @@ def report(
     curve = own.get("graph", own.get("eager"))
     assert curve is not None
     rows = []
-    for variant, breakdown in profiles.items():
+    for variant, profile in profiles.items():
+        breakdown = decode_part(profile)
         sizes = step_bytes(breakdown, hidden_size, num_draft_tokens)
         tpot = (tpot_ms or {}).get(variant)
-        for row in compare(curve, dict(breakdown), sizes, tpot, (accept_length or {}).get(variant, 1.0)):
+        for row in compare(curve, breakdown, sizes, tpot, (accept_length or {}).get(variant, 1.0)):
             rows.append({"variant": variant, **row})
     small = next((row for row in rows if row["kind"] == "DECODE"), None)
     large = next((row for row in rows if row["kind"] == "TARGET_VERIFY"), None)

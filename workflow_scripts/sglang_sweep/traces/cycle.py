@@ -1,6 +1,7 @@
 """One turn of the decode loop: which phases it has, how long each takes, and what lies between them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,15 @@ class Cost(Protocol):
 
     @property
     def busy(self) -> float: ...
+
+
+def decode_part(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """The breakdown of the decode stage: of a profile.json that keeps the stages apart, or the breakdown itself.
+
+    Empty where the stage is missing or could not be read.
+    """
+    part = profile if "steps" in profile else profile.get("decode") or {}
+    return dict(part) if "steps" in part else {"steps": [], "cycle": {}}
 
 
 def cycle_of(

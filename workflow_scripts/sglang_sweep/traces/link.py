@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sglang_sweep.traces.cycle import decode_part
+
 # of the cycle's change, what a profile must account for before it is called an explanation
 _ACCOUNTED = 0.5
 # and moves smaller than this share of the baseline's cycle are noise between two single profiles
@@ -29,6 +31,7 @@ def explain_difference(
     Returns ``moved`` (phase, class, ms_before, ms_after, share_of_change: of the summed moves in the verdict's
     direction), ``explained`` and ``sentence``.
     """
+    profile_baseline, profile_variant = decode_part(profile_baseline), decode_part(profile_variant)
     before, after = _cells(profile_baseline), _cells(profile_variant)
     kinds = {_kind(profile_baseline), _kind(profile_variant)}
     if not before or not after:

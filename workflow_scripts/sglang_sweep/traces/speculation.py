@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from sglang_sweep.errors import UserError
+from sglang_sweep.traces.cycle import decode_part
 
 # a client's TPOT further than this from what the tokens took is called out (it is unused either way)
 _TPOT_TOLERANCE = 0.5
@@ -190,8 +191,8 @@ def _terms(
     notes: list[str],
 ) -> dict[str, Any] | None:
     """T_verify and T_draft from the variant's profile; overhead is the rest of the measured cycle."""
-    variant = (profiles or {}).get("variant")
-    phases = {phase["kind"]: phase for phase in ((variant or {}).get("cycle") or {}).get("phases", [])}
+    variant = decode_part((profiles or {}).get("variant") or {})
+    phases = {phase["kind"]: phase for phase in variant["cycle"].get("phases", [])}
     if "TARGET_VERIFY" not in phases:
         notes.append("no profile of a verify: T_verify and T_draft cannot be told apart (profile: true)")
         return None
