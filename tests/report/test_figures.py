@@ -13,6 +13,13 @@ from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_win
 from sglang_sweep.report.profile_figure import figure_profiles
 
 
+@pytest.fixture
+def launches(launches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A few arms over three blocks: enough to draw."""
+    arms = ("baseline", "baseline-prime", "graph-bs-128", "eagle3")
+    return [record for record in launches if record["variant"] in arms and record["block"] <= 3]
+
+
 def texts(svg: Path) -> list[str]:
     return [
         "".join(node.itertext()).strip() for node in ET.parse(svg).iter("{http://www.w3.org/2000/svg}text")
