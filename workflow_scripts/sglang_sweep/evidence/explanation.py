@@ -57,13 +57,17 @@ class Explanation:
 def explain(path: Path, sglang_version: str | None = None, knowledge: Knowledge | None = None) -> Explanation:
     """Explains a server log. Raises UserError when the file is missing, empty or no text."""
     knowledge = knowledge or load()
-    log = scan(path, knowledge)
+    return of_scan(scan(path, knowledge), sglang_version, knowledge)
+
+
+def of_scan(log: LogScan, sglang_version: str | None, knowledge: Knowledge) -> Explanation:
+    """Explains a log that has been read."""
     version, note = known_version(sglang_version) if sglang_version else (None, None)
     found = diagnose(log, knowledge, version)
     engaged = _features(log, knowledge, version)
     compiling = found.outcome == "starting" and _compiling(log, knowledge, version)
     return Explanation(
-        file=str(path),
+        file=str(log.path),
         lines=log.lines,
         sglang_version=sglang_version or infer_version(log.arguments, knowledge),
         outcome=found.outcome,

@@ -36,10 +36,18 @@ class Entry:
         """Whether it holds for ``version``; an unknown (None) version excludes nothing."""
         return version is None or self.versions.contains(version, prereleases=True)
 
-    def example_matches(self) -> bool:
-        """Whether the entry's own example line matches its pattern (an entry without a pattern has none)."""
-        example = self.data.get("example")
-        return self.pattern is None or bool(example and self.pattern.search(str(example).encode()))
+    @property
+    def examples(self) -> list[str]:
+        """Lines that its pattern must match; an entry on values has none."""
+        example = self.data.get("example", [])
+        return [example] if isinstance(example, str) else list(example)
+
+    def matches_its_examples(self) -> bool:
+        """Whether the pattern, if it has one, matches every example, and there is one."""
+        if self.pattern is None:
+            return True
+        found = [self.pattern.search(example.encode()) for example in self.examples]
+        return bool(found) and all(found)
 
 
 @dataclass(frozen=True)
@@ -150,8 +158,8 @@ def _check_references(knowledge: Knowledge, folder: Path) -> None:
                 f"two entries are called {entry.id!r}", file=folder, remedy="give each its own id"
             )
         ids.add(entry.id)
-        if not entry.example_matches():
-            raise UserError(f"the example of {entry.id!r} does not match its pattern", file=folder)
+        if not entry.matches_its_examples():
+            raise UserError(f"an example of {entry.id!r} does not match its pattern", file=folder)
     for signature in knowledge.signatures:
         if signature.data["cause"] not in knowledge.causes:
             raise UserError(

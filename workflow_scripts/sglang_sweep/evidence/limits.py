@@ -101,13 +101,14 @@ def predict(
     found = [
         _prediction(limit)
         for limit in knowledge.limits
-        if limit.known_for(version) and _asked(limit, variant) and _met(limit, host)
+        if limit.known_for(version) and speaks_of(limit, variant) and _met(limit, host)
     ]
     order = {"DEAD_END": 0, "NO_OP": 1, "CONFOUNDED": 2, "LOSS": 3}
     return sorted(found, key=lambda prediction: order[prediction.verdict])
 
 
-def _asked(limit: Entry, variant: Mapping[str, Any]) -> bool:
+def speaks_of(limit: Entry, variant: Mapping[str, Any]) -> bool:
+    """Whether the variant asks for what the limit is about, on whatever host."""
     asks = limit.data["asks"]
     flags, env = variant.get("flags") or {}, variant.get("env") or {}
     change = variant.get("change") or {}
@@ -139,3 +140,6 @@ def _prediction(limit: Entry) -> Prediction:
         remedy=data.get("remedy"),
         seen=bool(limit.seen),
     )
+
+
+_asked = speaks_of

@@ -7,6 +7,7 @@ HEADER = b"Traceback (most recent call last)"
 CHAINED = (b"The above exception was the direct cause", b"During handling of the above exception")
 MOST_FRAMES = 80
 MOST_MESSAGE_LINES = 20
+LONGEST_SAID = 360
 
 _RANKED = re.compile(rb"^\[rank\d+\]:\s?")
 _STAMPED = re.compile(rb"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
@@ -25,8 +26,8 @@ class Raised:
 
     @property
     def text(self) -> str:
-        """``ValueError: what was said``, first line only."""
-        first = self.message.partition("\n")[0]
+        """``ValueError: what was said``, the first line, cut to a readable length."""
+        first = self.message.partition("\n")[0][:LONGEST_SAID]
         return f"{self.type}: {first}" if first else self.type
 
 

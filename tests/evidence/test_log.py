@@ -1,0 +1,168 @@
+# ruff: noqa: E501  (log lines are quoted whole)
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sglang_sweep.errors import UserError
+from sglang_sweep.evidence import knowledge as module
+from sglang_sweep.evidence.explanation import explain
+from sglang_sweep.evidence.lines import LONGEST, read_lines
+from sglang_sweep.evidence.log import parse_arguments, scan
+
+from .conftest import recorded
+
+KNOWLEDGE = module.load()
+DECODE = "[2026-11-30 09:20:04 TP0] Decode batch, #running-req: {n}, #token: 0, token usage: 0.00, {accept}cuda graph: {graph}, gen throughput (token/s): 1.0, #queue-req: 0\n"
+
+
+def scanned(tmp_path: Path, text: str | bytes):  # type: ignore[no-untyped-def]
+    file = tmp_path / "server.log"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return scan(file, KNOWLEDGE)
+
+
+def test_line_numbers_are_those_of_an_editor_even_with_progress_bars(tmp_path: Path) -> None:
+    bar = "Capturing batches:  0%|  | 0/36\rCapturing batches: 50%|  | 18/36\r[2026-11-30 09:00:00 TP1] Memory pool end. avail mem=3.00 GB\n"
+    log = scanned(
+        tmp_path, "first\n" + bar + "[2026-11-30 09:00:09] The server is fired up and ready to roll!\n"
+    )
+    assert [(m.phase, m.line.number, m.rank) for m in log.marks] == [
+        ("memory-pool-done", 2, "TP1"),
+        ("ready", 3, None),
+    ]
+
+
+def test_phases_are_kept_for_each_rank() -> None:
+    log = recorded("nccl").log
+    assert log is not None
+    assert {m.rank for m in log.marks if m.phase == "load-done"} == {"TP0", "TP1"}
+    ready = log.mark("ready")
+    assert ready is not None and log.first_time is not None and ready.time is not None
+    assert ready.time > log.first_time
+
+
+def test_decode_steps_are_weighted_by_the_requests_they_served(tmp_path: Path) -> None:
+    steps = DECODE.format(n=1, accept="", graph="True") + DECODE.format(n=9, accept="", graph="False")
+    log = scanned(tmp_path, steps)
+    assert log.batches.decode == 2
+    assert log.batches.share_outside_graph == pytest.approx(0.9)
+    assert log.batches.most_running == 9
+
+
+def test_the_accept_length_is_a_weighted_mean_and_not_the_block_accept_length(tmp_path: Path) -> None:
+    one = DECODE.format(
+        n=1, accept="accept len: 2.00, accept rate: 0.33, block accept len: 9.00, ", graph="True"
+    )
+    three = DECODE.format(n=3, accept="accept len: 4.00, accept rate: 0.99, ", graph="True")
+    assert scanned(tmp_path, one + three).batches.accept_length == pytest.approx(3.5)
+
+
+def test_a_log_without_decode_steps_has_no_shares(tmp_path: Path) -> None:
+    batches = scanned(tmp_path, "nothing\n").batches
+    assert batches.accept_length is None and batches.share_outside_graph is None
+
+
+def test_ncclss_choices_are_counted_by_size() -> None:
+    log = recorded("nccl-tree").log
+    assert log is not None
+    choice = log.collectives[("AllReduce", 8192, "TREE", "LL")]
+    assert (choice.count, choice.channels) == (390, 2)
+
+
+def test_arguments_are_read_from_both_notations() -> None:
+    call = "x server_args=ServerArgs(tp_size=2, a=None, nested=Config(decode=Phase(bs=[1, 2])), s='a, b')"
+    mapping = "x server_args={'tp_size': 2, 'a': None, 'nested': {'decode': {'bs': [1, 2]}}, 's': 'a, b'}"
+    expected = {"tp_size": 2, "a": None, "nested": {"decode": {"bs": [1, 2]}}, "s": "a, b"}
+    assert parse_arguments(call) == parse_arguments(mapping) == expected
+
+
+def test_arguments_that_are_no_python_still_give_their_simple_values() -> None:
+    text = "server_args=ServerArgs(tp_size=2, mode=<Mode.X: 1>, name='m', on=True)"
+    assert parse_arguments(text) == {"tp_size": 2, "name": "m", "on": True}
+
+
+def test_colours_are_stripped(tmp_path: Path) -> None:
+    log = scanned(
+        tmp_path, "\x1b[1;33m[2026-11-30 09:00:09] The server is fired up and ready to roll!\x1b[0m\n"
+    )
+    ready = log.mark("ready")
+    assert ready is not None and "\x1b" not in ready.line.text
+
+
+def test_memory_stays_bounded_on_an_endless_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    file.write_bytes(b"x" * (3 * LONGEST) + b"\nsecond\n")
+    lines = list(read_lines(file))
+    assert len(lines) == 2 and lines[1] == b"second"
+
+
+def test_a_cut_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole = gzip.compress(b"".join(b"line %d\n" % n for n in range(200_000)))
+    file = tmp_path / "server.log.gz"
+    file.write_bytes(whole[: len(whole) // 2])
+    assert sum(1 for _ in read_lines(file)) > 1000
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty"),
+        (b"\x7fELF\x00\x00\x01", "binary"),
+        (b"\x1f\x8b\x08\x00broken", "empty"),
+        (None, "no such file"),
+    ],
+)
+def test_a_file_that_is_no_log_is_an_error_in_words(tmp_path: Path, content: bytes | None, said: str) -> None:
+    file = tmp_path / "server.log"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        list(read_lines(file))
+    with pytest.raises(UserError, match="folder"):
+        list(read_lines(tmp_path))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(min_size=1, max_size=2000))
+def test_any_bytes_are_explained_or_refused_in_words(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "fuzz.log"
+    file.write_bytes(content)
+    try:
+        found = explain(file, None, KNOWLEDGE)
+    except UserError:
+        return
+    assert found.outcome in ("ready", "failed", "starting", "unknown")
+
+
+FRAGMENTS = [
+    example
+    for entry in KNOWLEDGE.entries()
+    if entry.data.get("in", "log") == "log"
+    for example in entry.examples
+]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(FRAGMENTS),
+            st.sampled_from(
+                ["Traceback (most recent call last):", '  File "/a.py", line 1, in f', "", "KeyError: 1"]
+            ),
+            st.text(max_size=60),
+        ),
+        max_size=30,
+    )
+)
+def test_any_mixture_of_known_lines_is_explained(tmp_path: Path, lines: list[str]) -> None:
+    file = tmp_path / "fuzz.log"
+    file.write_text("start\n" + "\n".join(lines), encoding="utf-8", errors="replace")
+    try:
+        found = explain(file, "0.5.16", KNOWLEDGE)
+    except UserError:
+        return
+    assert (found.outcome == "failed") is (found.cause is not None)
+    assert all(row["line"] >= 1 for row in found.evidence)
