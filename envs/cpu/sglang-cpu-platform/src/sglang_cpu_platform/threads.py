@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -50,6 +51,7 @@ def cores_of_rank(binding: str, rank: int) -> set[int] | None:
     return cores
 
 
+@cache  # asked once for every process group of the rank
 def bind_rank(rank: int) -> None:
     """Bind every thread of this process to the rank's cores, and torch's pool to as many threads.
 
