@@ -32,6 +32,7 @@ EXPECTED = {
     "cpu-radix-off": ("ready", None),
     "cpu-tp2": ("failed", "invalid_configuration"),
     "cpu-eagle3-torch-native": ("failed", "unsupported_framework"),
+    "cpu-fa3": ("failed", "unsupported_hardware"),
 }
 
 FRAMES = {
@@ -166,6 +167,28 @@ def test_the_first_real_exception_wins_over_the_noise_of_other_ranks_whatever_th
         found = diagnosed(tmp_path, text)
         assert found.cause == "unsupported_hardware"
         assert "requires SM90" in (found.reason or "")
+
+
+def test_a_capture_that_failed_because_a_peer_died_is_noise(tmp_path: Path) -> None:
+    noise = traceback(
+        "Exception: Capture cuda graph failed: [../pair.cc:534] Connection closed by peer [10.0.0.2]:1"
+    )
+    real = traceback(OUT_OF_MEMORY, "sglang/srt/runner/decode_cuda_graph_runner.py", "capture", rank="TP1")
+    assert diagnosed(tmp_path, noise + real).cause == "out_of_memory_graph_capture"
+
+
+def test_a_traceback_behind_a_progress_bar_belongs_to_its_rank(tmp_path: Path) -> None:
+    bar = "Capturing batches (avail_mem=14.45 GB):  29%|##8  | 8/28 [00:14<00:25,  1.30s/it]"
+    file = tmp_path / "server.log"
+    file.write_text(bar + traceback("RuntimeError: NCCL error: invalid usage", rank="TP1"))
+    assert [block.rank for block in scan(file, KNOWLEDGE).blocks] == ["TP1"]
+
+
+def test_an_old_log_without_hit_an_exception_is_read_too(tmp_path: Path) -> None:
+    text = traceback("RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.")
+    assert (
+        diagnosed(tmp_path, text.replace("Scheduler hit an exception: ", "")).cause == "out_of_memory_kv_pool"
+    )
 
 
 def test_noise_alone_says_that_a_process_died(tmp_path: Path) -> None:

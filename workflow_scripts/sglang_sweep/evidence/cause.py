@@ -134,9 +134,9 @@ def _decide(
     log: LogScan,
     stop: int,
 ) -> Diagnosis:
-    primary = [(block, [m for m in found if not m.secondary]) for block, found in candidates]
+    foremost = [(block, min(found, key=lambda match: match.order)) for block, found in candidates if found]
     ranked: list[tuple[int, _Match]] = [
-        (block.line, min(found, key=lambda match: match.order)) for block, found in primary if found
+        (block.line, match) for block, match in foremost if not match.secondary
     ]
     ranked += [(match.line, match) for match in deciding if not match.secondary]
     first_unexplained = next((block for block, found in candidates if not found), None)

@@ -27,7 +27,7 @@ CACHED_SHARE = 0.02
 
 _DIGITS = b"0123456789"
 _ANSI = re.compile(rb"\x1b\[[0-9;]*m")
-_STAMP = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: ([A-Z][\w ]*?))?\]")
+_STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?: ([A-Z][\w ]*?))?\]")
 _HEADED_BY = re.compile(rb"^Process \S+:$|Exception in thread|^Exception ignored in")
 
 
@@ -160,7 +160,7 @@ class _Scanner:
         self.keep(self.collector.close())
         if self.previous:
             result.last_line = _line(number, self.previous)
-            stamp = _STAMP.match(self.previous)
+            stamp = _STAMP.search(self.previous)
             result.last_time = _time(stamp[1]) if stamp else result.last_time
         return result
 
@@ -215,7 +215,7 @@ class _Scanner:
             self.mark(entry, raw, number)
 
     def mark(self, entry: Entry, raw: bytes, number: int) -> None:
-        stamp = _STAMP.match(raw)
+        stamp = _STAMP.search(raw)
         rank = stamp[2].decode() if stamp and stamp[2] else None
         time = _time(stamp[1]) if stamp else None
         result = self.result
@@ -237,7 +237,7 @@ class _Scanner:
             self.keep(self.collector.feed(raw, number))
             if self.collector.open:
                 return
-        stamp = _STAMP.match(raw)
+        stamp = _STAMP.search(raw)
         rank = stamp[2].decode() if stamp and stamp[2] else None
         header = raw.split(HEADER)[0].decode("utf-8", "replace").strip()
         before = self.previous.decode("utf-8", "replace").strip()
