@@ -1,9 +1,11 @@
 rule environment:
+    conda:
+        "../envs/controller.yaml"
     """Fingerprint this host anew and check it, its stacks and the campaigns' variants."""
+    log:
+        "results/logs/environment.log",
     params:
         campaigns=SWEEPS.names,
         root=workflow.basedir,
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/environment.py"

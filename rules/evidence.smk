@@ -10,11 +10,11 @@ rule evidence:
         "results/{campaign}/evidence/{launch}.json",
     log:
         "results/{campaign}/logs/evidence-{launch}.log",
+    conda:
+        "../envs/controller.yaml"
     params:
         change=lambda w: SWEEPS.declared(w.campaign, w.launch),
     message:
         "{wildcards.campaign}: evidence of {wildcards.launch}"
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/evidence.py"

@@ -1,10 +1,12 @@
 rule plan:
+    conda:
+        "../envs/controller.yaml"
     """What would run, why, what it would cost, and which dead ends are predicted. Changes nothing."""
+    log:
+        "results/logs/plan.log",
     params:
         campaigns=SWEEPS.names,
         host=SWEEPS.host,
         root=workflow.basedir,
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/plan.py"

@@ -4,14 +4,14 @@ rule stack:
         f"{SWEEPS.store}/stacks/{{stack}}/stack.json",
     log:
         f"{SWEEPS.store}/logs/stack-{{stack}}.log",
+    retries: 1
+    conda:
+        "../envs/controller.yaml"
+    threads: EVERY_CORE
     params:
         envs=f"{workflow.basedir}/envs",
     message:
         "Building the stack {wildcards.stack} (minutes; once for all campaigns)"
-    conda:
-        "../envs/controller.yaml"
-    threads: EVERY_CORE
-    retries: 1
     script:
         "../workflow_scripts/stack.py"
 
@@ -24,15 +24,15 @@ rule model:
         f"{SWEEPS.store}/models/{{model}}/model.json",
     log:
         f"{SWEEPS.store}/logs/model-{{model}}.log",
+    retries: 1
+    conda:
+        "../envs/controller.yaml"
+    threads: EVERY_CORE
     params:
         envs=f"{workflow.basedir}/envs",
         converter=lambda w: SWEEPS.converter(w.model).name,
     message:
         "Making the model {wildcards.model}"
-    conda:
-        "../envs/controller.yaml"
-    threads: EVERY_CORE
-    retries: 1
     script:
         "../workflow_scripts/model.py"
 
@@ -45,11 +45,11 @@ rule ready:
         "results/{campaign}/ready.json",
     log:
         "results/{campaign}/logs/ready.log",
+    conda:
+        "../envs/controller.yaml"
     params:
         root=workflow.basedir,
     message:
         "Checking that {wildcards.campaign} may run on this host"
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/ready.py"

@@ -7,15 +7,15 @@ rule profile:
         ensure("results/{campaign}/profiles/{launch}/profile.json", non_empty=True),
     log:
         "results/{campaign}/logs/profile-{launch}.log",
-    params:
-        root=workflow.basedir,
-    message:
-        "{wildcards.campaign}: profile launch of {wildcards.launch}"
+    retries: 1
     conda:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     resources:
         gpu=1,
-    retries: 1
+    params:
+        root=workflow.basedir,
+    message:
+        "{wildcards.campaign}: profile launch of {wildcards.launch}"
     script:
         "../workflow_scripts/profile_launch.py"

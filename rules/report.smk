@@ -25,10 +25,10 @@ rule figures:
         ),
     log:
         "results/{campaign}/logs/figures.log",
-    message:
-        "{wildcards.campaign}: figures"
     conda:
         "../envs/controller.yaml"
+    message:
+        "{wildcards.campaign}: figures"
     script:
         "../workflow_scripts/figures.py"
 
@@ -53,10 +53,10 @@ rule tables:
         ),
     log:
         "results/{campaign}/logs/tables.log",
-    message:
-        "{wildcards.campaign}: tables"
     conda:
         "../envs/controller.yaml"
+    message:
+        "{wildcards.campaign}: tables"
     script:
         "../workflow_scripts/tables.py"
 
@@ -67,10 +67,18 @@ rule documents:
         verdicts="results/{campaign}/verdicts.json",
         launches=lambda w: SWEEPS.launches(w.campaign),
         profiles=lambda w: SWEEPS.profiles(w.campaign),
-        figures=["reports/{campaign}/ratios.svg", "reports/{campaign}/blocks.svg", "reports/{campaign}/windows.svg"],
+        communication=lambda w: SWEEPS.communication(w.campaign),
+        figures=[
+            "reports/{campaign}/ratios.svg",
+            "reports/{campaign}/blocks.svg",
+            "reports/{campaign}/windows.svg",
+        ],
         tables=["reports/{campaign}/verdicts.csv", "reports/{campaign}/launches.csv"],
-        templates=collect("reports/templates/{name}", name=["findings.md.j2", "index.html.j2", "page.css"]),
-        code=sweep_workflow.modules("report", "gather"),
+        templates=collect(
+            "reports/templates/{name}",
+            name=["findings.md.j2", "index.html.j2", "page.css"],
+        ),
+        code=sweep_workflow.modules("report", "gather", "traces", "foresight"),
     output:
         findings=report(
             "reports/{campaign}/findings.md",
@@ -86,9 +94,38 @@ rule documents:
         ),
     log:
         "results/{campaign}/logs/documents.log",
-    message:
-        "{wildcards.campaign}: findings.md and index.html"
     conda:
         "../envs/controller.yaml"
+    params:
+        root=lambda w: workflow.basedir,
+        declared=lambda w: SWEEPS.declared(w.campaign),
+    message:
+        "{wildcards.campaign}: findings.md and index.html"
     script:
         "../workflow_scripts/documents.py"
+
+
+rule compare_stacks:
+    """Compare two campaigns, each on a stack of its own, finding by finding."""
+    input:
+        a="results/{a}/verdicts.json",
+        b="results/{b}/verdicts.json",
+        code=sweep_workflow.modules("host/stack_comparison"),
+    output:
+        report(
+            "reports/stacks/{a}--{b}.md",
+            caption="../reports/captions/stacks.rst",
+            category="stacks",
+            labels={"what": "{a} to {b}"},
+        ),
+    log:
+        "results/{b}/logs/compare-with-{a}.log",
+    wildcard_constraints:
+        a="[a-z0-9](-?[a-z0-9])*",
+        b="[a-z0-9](-?[a-z0-9])*",
+    conda:
+        "../envs/controller.yaml"
+    message:
+        "{wildcards.a} against {wildcards.b}, finding by finding"
+    script:
+        "../workflow_scripts/compare_stacks.py"

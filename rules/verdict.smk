@@ -8,11 +8,11 @@ rule verdict:
         "results/{campaign}/verdicts.json",
     log:
         "results/{campaign}/logs/verdict.log",
+    conda:
+        "../envs/controller.yaml"
     params:
         declared=lambda w: SWEEPS.declared(w.campaign),
     message:
         "{wildcards.campaign}: verdicts"
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/verdict.py"

@@ -3,11 +3,11 @@
 import sys
 from pathlib import Path
 
-from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.host.environment import environment_report, record_environment
+from sglang_sweep.job import told
 from sglang_sweep.sweep import ENVIRONMENT, default_store, load_sweep
 
-try:
+with told(snakemake.log[0]):
     store = Path(snakemake.config.get("store") or default_store()).expanduser()
     host = record_environment(ENVIRONMENT, previous=ENVIRONMENT, folders=[Path.cwd(), store])
     for line in host.pop("drift"):
@@ -20,6 +20,4 @@ try:
         )
         print(f"\n{name}\n{text}")
         runnable &= ok
-except (UserError, InfrastructureFault) as error:
-    sys.exit(f"\n{error}\n")
 sys.exit(0 if runnable else 1)

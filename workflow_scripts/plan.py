@@ -1,18 +1,15 @@
 """Print what would run, why, what it would cost, and what is predicted. Rule: plan."""
 
-import sys
 from pathlib import Path
 
-from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.foresight import notes, predictions
+from sglang_sweep.job import told
 from sglang_sweep.plan import estimate
 from sglang_sweep.plan_view import console, render_plan
 from sglang_sweep.sweep import RESULTS, load_sweep
 
-try:
+with told(snakemake.log[0]):
     for name in snakemake.params.campaigns:
         sweep = load_sweep(name, snakemake.config, Path(snakemake.params.root), snakemake.params.host)
         cost = estimate(sweep.schedule, RESULTS)
         console().print(render_plan(sweep.schedule, cost, RESULTS, predictions(sweep), notes(sweep)))
-except (UserError, InfrastructureFault) as error:
-    sys.exit(f"\n{error}\n")

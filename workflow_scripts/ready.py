@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.host.environment import environment_report
+from sglang_sweep.host.gate import gate
 from sglang_sweep.job import logged
 from sglang_sweep.record import write_json
 from sglang_sweep.sweep import load_sweep
@@ -18,4 +19,5 @@ with logged(snakemake.log[0]):
         raise InfrastructureFault(
             text[text.index("Refused") :], remedy="mend these, or take the variants out"
         )
-    write_json(Path(snakemake.output[0]), {"requirements": sorted(map(str, snakemake.input))})
+    findings = gate(sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs())
+    write_json(Path(snakemake.output[0]), {"gate": [finding.as_dict() for finding in findings]})

@@ -8,4 +8,8 @@ from sglang_sweep.verdicts import build_verdicts
 
 with logged(snakemake.log[0]):
     launches, evidence = ([Path(path) for path in snakemake.input[name]] for name in ("launches", "evidence"))
-    write_json(Path(snakemake.output[0]), build_verdicts(snakemake.params.declared, launches, evidence))
+    verdicts = build_verdicts(snakemake.params.declared, launches, evidence)
+    output = Path(snakemake.output[0])
+    # Earlier findings are not lost when stack or host change: plan and report read what they reopen from here.
+    write_json(output.parent / "history" / f"{verdicts['baseline']['key']}.json", verdicts)
+    write_json(output, verdicts)

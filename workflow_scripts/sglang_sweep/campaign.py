@@ -102,6 +102,7 @@ class Design:
     alpha: float = 0.05
     aa_alpha: float = 0.01
     contemporary_hours: float = 24.0
+    assumed_launch_s: float = 180.0
 
     @property
     def planned_blocks(self) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from sglang_sweep import record
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.evidence.limits import Prediction, host_facts, predict
+from sglang_sweep.host.reopening import Place, reopened
 from sglang_sweep.sweep import RESULTS, Sweep
 
 
@@ -30,6 +31,18 @@ def predictions(sweep: Sweep) -> dict[str, list[str]]:
     }
 
 
+def reopened_dead_ends(sweep: Sweep, results: Path = RESULTS) -> list[dict[str, Any]]:
+    """Dead ends of earlier stacks or hosts that the present ones reopen, and why (``host.reopening``)."""
+    baseline = sweep.schedule.arms[0]
+    stack = sweep.stacks[baseline.variant.stack]
+    here = Place(stack.name, stack.sglang_version, sweep.host, stack.digest)
+    rows = []
+    for path in sorted((results / sweep.campaign.name / "history").glob("*.json")):
+        if path.stem != baseline.key:
+            rows += reopened(record.read_json(path), here)
+    return rows
+
+
 def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
     """Sentences for the plan: the effect that the declared blocks can detect, and launches left out earlier."""
     lines = [resolution(sweep, results)]
@@ -41,6 +54,10 @@ def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
             f"{len(skipped)} launches were left out because their verdict was settled; delete to measure them:"
         )
         lines += [f"  {x.path}" for x in skipped[:5]] + (["  ..."] if len(skipped) > 5 else [])
+    lines += [
+        f"Reopened: {row['variant']} ({row['verdict']} for {row['held_for']}): {row['why']}"
+        for row in reopened_dead_ends(sweep, results)
+    ]
     return [line for line in lines if line]
 
 

@@ -4,23 +4,117 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.campaign import Variant
+from sglang_sweep.errors import UserError
+from sglang_sweep.foresight import predicted, reopened_dead_ends
 from sglang_sweep.record import read_json
 from sglang_sweep.report.sections import Sections
+from sglang_sweep.sweep import Sweep
+from sglang_sweep.traces.communication import read_curves
+from sglang_sweep.traces.communication_model import report as communication_report
+from sglang_sweep.traces.link import explain_difference
+from sglang_sweep.traces.speculation_arms import speculation_of
 
-ENVIRONMENT = Path("results/environment.json")
+Record = dict[str, Any]
 
 
 def sections(
-    campaign: str, verdicts: Mapping[str, Any], launches: Sequence[str], profiles: Sequence[str]
+    sweep: Sweep,
+    verdicts: Mapping[str, Any],
+    launches: Sequence[Path],
+    profiles: Sequence[Path],
+    communication: Path | None,
+    figures: Path,
 ) -> Sections:
-    """What is there; a part that was not made is left out of the report."""
-    breakdowns = {}
-    for path in profiles:
-        profile = read_json(Path(path))
-        if profile.get("breakdown"):
-            breakdowns[profile["variant"]] = profile["breakdown"]
+    """What is there; a part that was not made is left out. ``figures`` is the folder with the figures of the parts."""
+    records = [read_json(path) for path in launches]
+    breakdowns = {
+        record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
+    }
+    spoken = speculation(sweep, records, breakdowns)
+    if spoken:
+        spoken["figure"] = str(figures / "speculation.svg")
+    heard = collectives(sweep, verdicts, communication, breakdowns)
+    if heard:
+        heard["figure"] = str(figures / "communication.svg")
+    ready = Path("results") / sweep.campaign.name / "ready.json"
     return Sections(
-        environment=read_json(ENVIRONMENT) if ENVIRONMENT.exists() else None,
-        launches=[read_json(Path(path)) for path in launches],
-        profiles=breakdowns or None,
+        environment=sweep.host,
+        gate=read_json(ready).get("gate") if ready.exists() else None,
+        launches=records,
+        profiles={name: found["decode"] for name, found in breakdowns.items() if "decode" in found} or None,
+        explanations=explanations(sweep, verdicts, breakdowns) or None,
+        speculation=spoken,
+        communication=heard,
+        reopened=reopened_dead_ends(sweep) or None,
+        predictions=[
+            p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found
+        ],
     )
+
+
+def explanations(
+    sweep: Sweep, verdicts: Mapping[str, Any], breakdowns: Mapping[str, Any]
+) -> dict[str, Record]:
+    """For every WIN and LOSS, which phase or kernel class moved, where both arms were profiled."""
+    baseline = breakdowns.get(sweep.campaign.baseline.name)
+    found = {}
+    for row in verdicts["variants"]:
+        if row["verdict"] in ("WIN", "LOSS"):
+            if baseline and row["name"] in breakdowns:
+                found[row["name"]] = explain_difference(baseline, breakdowns[row["name"]], row["ratio"])
+            else:
+                unprofiled = row["name"] if baseline else sweep.campaign.baseline.name
+                sentence = f"No profile of {unprofiled}: which kernels moved is not known (profile: true)."
+                found[row["name"]] = {"sentence": sentence, "moved": [], "explained": False}
+    return found
+
+
+def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str, Any]) -> Record | None:
+    """The economics of the variants that say how they speculate, at the primary workload; None without any."""
+    arms: dict[int, list[Variant]] = {}
+    for variant in sweep.campaign.variants:
+        if variant.speculation and not variant.planned_only:
+            arms.setdefault(int(variant.flags.get("speculative-num-steps", 1)), []).append(variant)
+    if not arms:
+        return None
+    # One draft length at a time: the cost of a cycle depends on it. The one with most arms tells most.
+    steps, variants = max(arms.items(), key=lambda item: len(item[1]))
+    workload = next(w for w in sweep.campaign.workloads if w.name == sweep.campaign.design.primary_workload)
+    profiled = next((breakdowns[v.name] for v in variants if v.name in breakdowns), None)
+    try:
+        return speculation_of(
+            [r for r in records if r["variant"] == sweep.campaign.baseline.name],
+            {v.name: [r for r in records if r["variant"] == v.name] for v in variants},
+            workload=workload.name,
+            concurrency=workload.concurrency,
+            n_steps=steps,
+            simulated=[v.name for v in variants if v.speculation == "simulated"],
+            profiles={"variant": profiled} if profiled else None,
+        )
+    except UserError:
+        return None
+
+
+def collectives(
+    sweep: Sweep, verdicts: Mapping[str, Any], measured: Path | None, breakdowns: Mapping[str, Any]
+) -> Record | None:
+    """Predicted, profiled and share of TPOT, side by side; None when the collectives were not measured."""
+    hidden = sweep.hidden_size(sweep.campaign.baseline)
+    if measured is None or not measured.exists() or hidden is None:
+        return None
+    tpot = {
+        row["name"]: metric["variant_mean"]
+        for row in verdicts["variants"]
+        for metric in row["metrics"]
+        if metric["metric"] == "mean_tpot_ms" and metric["workload"] == sweep.campaign.design.primary_workload
+    }
+    drafts = [int(v.flags["speculative-num-draft-tokens"]) for v in sweep.campaign.variants if v.speculation]
+    try:
+        curves = read_curves(measured)
+        setting = next((c.setting for c in curves if c.setting in ("default", "baseline")), curves[0].setting)
+        return communication_report(
+            curves, breakdowns, hidden, setting=setting, num_draft_tokens=max(drafts, default=1), tpot_ms=tpot
+        )
+    except UserError:
+        return None

@@ -1,12 +1,45 @@
 """What every script does around its one library call: log, and end readably."""
 
+import io
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import TextIO
 
 from sglang_sweep.errors import InfrastructureFault, UserError
+
+
+class _Tee(io.TextIOBase):
+    """Text to the terminal and to the log."""
+
+    def __init__(self, *streams: TextIO) -> None:
+        self.streams = streams
+
+    def write(self, text: str) -> int:
+        for stream in self.streams:
+            stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        for stream in self.streams:
+            stream.flush()
+
+    def isatty(self) -> bool:
+        return self.streams[0].isatty()
+
+
+@contextmanager
+def told(log: str | Path) -> Iterator[None]:
+    """For targets that a person reads at the terminal: output goes there and to ``log``; errors end readably."""
+    path = Path(log)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as stream, redirect_stdout(_Tee(sys.stdout, stream)):  # type: ignore[type-var]
+        try:
+            yield
+        except (UserError, InfrastructureFault) as error:
+            sys.exit(f"\n{error}\n")
 
 
 @contextmanager

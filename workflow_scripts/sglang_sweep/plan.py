@@ -11,10 +11,6 @@ from sglang_sweep.blocks import order
 from sglang_sweep.campaign import PRIME, Campaign, ModelSpec, Variant
 from sglang_sweep.digest import canonical_json
 
-ASSUMED_LAUNCH_S = 180.0
-"""Estimate for a launch nobody has measured yet, seconds."""
-
-
 @dataclass(frozen=True)
 class Arm:
     """One variant as launched in a block; the A' arm shares the baseline's variant and key."""
@@ -165,8 +161,9 @@ class Cost:
     basis: str
 
 
-def estimate(plan: Schedule, results: Path, assumed_s: float = ASSUMED_LAUNCH_S) -> Cost:
+def estimate(plan: Schedule, results: Path) -> Cost:
     """From the median duration of past launches of the same arm, else of any arm of any campaign here."""
+    assumed_s = plan.campaign.design.assumed_launch_s
     past: dict[str, list[float]] = {}
     for path in results.glob("*/launches/*/block-*/launch.json"):
         done = record.read_json(path)

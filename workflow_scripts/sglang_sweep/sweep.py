@@ -208,6 +208,12 @@ class Sweep:
             "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
         }
 
+    def hidden_size(self, variant: Variant) -> int | None:
+        """Elements of a hidden state, from the model's config.json; None for a model that is not on this machine."""
+        config = Path(self.model_path(variant)) / "config.json"
+        size = record.read_json(config).get("hidden_size") if config.exists() else None
+        return int(size) if size else None
+
     def ranks(self, folder: str) -> int:
         """Processes that serve one replica of the arm, each with a trace of its own: tensor x pipeline ranks."""
         flags = self.schedule.arm(folder).variant.flags

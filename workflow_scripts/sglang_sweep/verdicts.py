@@ -52,6 +52,7 @@ def build_verdicts(
                 "holds_for": {
                     "stack": arm.get("stack"),
                     "sglang_version": arm.get("sglang_version"),
+                    "stack_digest": declared["stacks"].get(arm.get("stack"), {}).get("digest"),
                     "host_class": host["class_digest"],
                 },
             }

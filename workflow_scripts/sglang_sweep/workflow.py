@@ -102,6 +102,11 @@ class Sweeps:
         """profile.json of one arm, or nothing."""
         return [path for path in self.profiles(campaign) if f"/{launch}/" in path]
 
+    def communication(self, campaign: str) -> list[str]:
+        """The measurement of the collectives alone, where the campaign asks for it."""
+        asked = self.sweep(campaign).campaign.communication is not None
+        return [f"results/{campaign}/communication.json"] if asked else []
+
     def evidence(self, campaign: str) -> list[str]:
         """Evidence of every arm."""
         return [

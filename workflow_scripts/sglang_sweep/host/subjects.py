@@ -61,7 +61,9 @@ _KERNELS = ("sgl_kernel", "flashinfer")
 def stack_view(name: str, facts: Mapping[str, Any]) -> StackView:
     """From a stack's declaration (stack.yaml), and under ``built`` the contents of its stack.json."""
     built: Mapping[str, Any] = facts.get("built") or {}
-    cuda = built.get("cuda") if built else facts.get("cuda")
+    # A lock file that declares no CUDA needs none, although torch's Linux wheel is a CUDA build.
+    declared_cpu = facts.get("kind", "lock") == "lock" and facts.get("cuda") is None
+    cuda = built.get("cuda") if built and not declared_cpu else facts.get("cuda")
     # An interpreter or image of somebody else's is known only once it was asked.
     unknown = not built and facts.get("kind", "lock") != "lock" and cuda is None
     reasons = {key: text for key, text in built.get("reasons", {}).items() if key not in _NOT_MODULES}

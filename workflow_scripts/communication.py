@@ -1,0 +1,27 @@
+"""Measure the collectives alone, on the ranks and stack of the baseline. Rule: communication."""
+
+from pathlib import Path
+
+from sglang_sweep.job import logged
+from sglang_sweep.launch import ownership
+from sglang_sweep.sweep import load_sweep, refuse_other_host
+from sglang_sweep.traces.communication import measure
+
+with logged(snakemake.log[0]) as say:
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    refuse_other_host(sweep.host)
+    order = sweep.launch_order(sweep.schedule.arms[0].folder, 0)
+    asked = sweep.campaign.communication or {}
+    with ownership.interruptible(), ownership.exclusive(order.limits.busy_wait_s):
+        ownership.kill_orphans()
+        result = measure(
+            order.client_python,
+            Path(snakemake.output[0]),
+            device="cuda" if sweep.host.get("gpus") else "cpu",
+            ranks=max(2, sweep.ranks(sweep.schedule.arms[0].folder)),
+            settings=asked.get("settings"),
+            sizes=asked.get("sizes_bytes"),
+            repeats=asked.get("repeats", 100),
+            environment=order.environment,
+        )
+    say(f"{len(result['results'])} latencies, {len(result['errors'])} settings failed")
