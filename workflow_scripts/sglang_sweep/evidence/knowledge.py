@@ -11,6 +11,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from sglang_sweep.errors import UserError
+from sglang_sweep.evidence.literals import required_texts
 from sglang_sweep.yaml_files import check, read_yaml
 
 FOLDER = Path(__file__).parents[3] / "config" / "knowledge"
@@ -31,6 +32,23 @@ class Entry:
     seen: tuple[str, ...]
     pattern: re.Pattern[bytes] | None
     data: dict[str, Any] = field(compare=False)
+    texts: tuple[bytes, ...] | None = None
+    """A line without one of these cannot match; None says nothing."""
+
+    @property
+    def of_lines(self) -> bool:
+        """Whether its pattern is for log lines, not for exceptions, kernel names or values."""
+        return (
+            self.pattern is not None
+            and self.data.get("in", "log") == "log"
+            and self.data.get("where", "line") == "line"
+        )
+
+    def found_in(self, line: bytes) -> bool:
+        """Whether the pattern matches somewhere in the line."""
+        if self.pattern is None or (self.texts and not any(text in line for text in self.texts)):
+            return False
+        return self.pattern.search(line) is not None
 
     def known_for(self, version: Version | None) -> bool:
         """Whether it holds for ``version``; an unknown (None) version excludes nothing."""
@@ -46,7 +64,7 @@ class Entry:
         """Whether the pattern, if it has one, matches every example, and there is one."""
         if self.pattern is None:
             return True
-        found = [self.pattern.search(example.encode()) for example in self.examples]
+        found = [self.found_in(example.encode()) for example in self.examples]
         return bool(found) and all(found)
 
 
@@ -129,7 +147,10 @@ def _entry(row: dict[str, Any], file: Path, key: str) -> Entry:
         ) from None
     seen = tuple(row.get("seen", ()))
     source = row.get("read") or f"recording {seen[0]}"
-    return Entry(row["id"], versions, source, seen, compile_pattern(row.get("pattern"), file, key), row)
+    pattern = compile_pattern(row.get("pattern"), file, key)
+    return Entry(
+        row["id"], versions, source, seen, pattern, row, required_texts(row["pattern"]) if pattern else None
+    )
 
 
 def compile_pattern(text: str | None, file: Path, key: str) -> re.Pattern[bytes] | None:

@@ -132,7 +132,12 @@ def scan(path: Path, knowledge: Knowledge, entries: Iterable[Entry] | None = Non
 class _Scanner:
     def __init__(self, path: Path, knowledge: Knowledge, entries: tuple[Entry, ...]) -> None:
         self.result = LogScan(path)
-        self.entries = tuple(e for e in entries if e.pattern is not None and e.data.get("in", "log") == "log")
+        chosen = tuple(entry for entry in entries if entry.of_lines)
+        self.always = tuple(entry for entry in chosen if not entry.texts)
+        self.speaking: dict[bytes, list[Entry]] = {}
+        for entry in chosen:
+            for text in entry.texts or ():
+                self.speaking.setdefault(text, []).append(entry)
         self.phases = {entry.id for entry in knowledge.phases}
         batches = knowledge.log["batches"]
         self.decode, self.prefill = (
@@ -183,13 +188,18 @@ class _Scanner:
         if known is None:
             if len(self.templates) >= MOST_TEMPLATES:
                 self.templates.clear()
-            known = tuple(e for e in self.entries if e.pattern is not None and e.pattern.search(raw))
+            known = self.matching(raw)
             self.templates[template] = known
         for entry in known:
             self.hit(entry, raw, number)
         if raw.startswith(b"[2"):
             self.result.last_stamped = number
         self.previous = raw
+
+    def matching(self, raw: bytes) -> tuple[Entry, ...]:
+        """The entries whose pattern the line matches; only those are tried of whose texts it holds one."""
+        told = {entry.id: entry for text in self.speaking if text in raw for entry in self.speaking[text]}
+        return tuple(entry for entry in (*self.always, *told.values()) if entry.found_in(raw))
 
     def hit(self, entry: Entry, raw: bytes, number: int) -> None:
         old = self.result.hits.get(entry.id)
