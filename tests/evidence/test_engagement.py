@@ -81,6 +81,12 @@ def test_a_change_is_followed_to_what_shows_it(case: str, change: dict[str, Any]
     assert report.state == state, report
 
 
+def test_an_old_name_taken_away_does_not_turn_the_new_name_around() -> None:
+    flags = {"flashinfer-allreduce-fusion-backend": None, "enable-flashinfer-allreduce-fusion": True}
+    part = assessed("custom-allreduce", flags=flags).features[0]
+    assert (part.feature, part.state) == ("flashinfer_allreduce_fusion", "not_engaged")
+
+
 def test_every_claim_has_a_file_and_a_text() -> None:
     for case in ("torch-symm-mem", "nccl", "eagle3-random-draft"):
         for part in assessed(

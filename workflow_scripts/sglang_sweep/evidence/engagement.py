@@ -82,11 +82,9 @@ def assess(
     if change.empty:
         return EngagementReport("engaged", note="nothing was changed")
     wanted: dict[str, str] = {}
-    parts = [
-        part
-        for name, value in change.flags.items()
-        for part in _flag(name, value, artifacts, knowledge, wanted)
-    ]
+    # What was set says what is wanted; a flag taken away only speaks where no other does (old and new names).
+    flags = sorted(change.flags.items(), key=lambda flag: flag[1] is None)
+    parts = [part for name, value in flags for part in _flag(name, value, artifacts, knowledge, wanted)]
     parts += [
         part
         for name, value in change.env.items()
