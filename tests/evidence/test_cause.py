@@ -101,6 +101,8 @@ def test_an_exception_signature_leads_to_its_cause(tmp_path: Path, entry: Entry)
     for example in entry.examples:
         arguments = "[2026-11-30 09:00:00] server_args=ServerArgs(tp_size=2)\n"
         before = "".join(f"{PHASE_LINES[phase]}\n" for phase in entry.data.get("phase", ["ready"])[:1])
+        if needed := entry.data.get("needs_line"):
+            before += f"{next(e for e in KNOWLEDGE.signatures if e.id == needed).examples[0]}\n"
         found = diagnosed(tmp_path, arguments + before + traceback(example, file, function))
         assert found.outcome == "failed"
         assert found.cause == entry.data["cause"], (example, found)

@@ -34,6 +34,29 @@ def test_line_numbers_are_those_of_an_editor_even_with_progress_bars(tmp_path: P
     ]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "sglang-1  | ",
+        "\x1b[36msglang-1  |\x1b[0m ",
+        "2026-11-30T09:00:00.123456789Z stdout F ",
+        "2026-11-30T09:00:00.123456789Z ",
+        "Nov 30 09:00:00 gpubox sglang[4242]: ",
+    ],
+)
+def test_what_containers_and_journals_put_before_a_line_is_taken_off(tmp_path: Path, prefix: str) -> None:
+    lines = [
+        "[2026-11-30 09:00:00 TP0] Load weight begin. avail mem=138.25 GB",
+        "[2026-11-30 09:00:01 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/site/a.py", line 1, in f',
+        "RuntimeError: NCCL error: invalid usage",
+        "",
+    ]
+    log = scanned(tmp_path, "".join(f"{prefix}{line}\n" for line in lines))
+    assert [mark.phase for mark in log.marks] == ["load"]
+    assert [raised.text for raised in log.blocks[0].exceptions] == ["RuntimeError: NCCL error: invalid usage"]
+
+
 def test_phases_are_kept_for_each_rank() -> None:
     log = recorded("nccl").log
     assert log is not None

@@ -118,6 +118,8 @@ def _applies(signature: Entry, raised: Raised, block: Block, hint: re.Pattern[st
         return False
     if "phase" in data and block.phase not in data["phase"]:
         return False
+    if "needs_line" in data and data["needs_line"] not in log.hits:
+        return False
     if "frames" in data and not re.search(data["frames"], "\n".join(raised.frames)):
         return False
     groups = {name: value.decode() for name, value in match.groupdict().items() if value is not None}

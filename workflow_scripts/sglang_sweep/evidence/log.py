@@ -149,6 +149,8 @@ class _Scanner:
         )
         self.collective = re.compile(batches["collective"].encode())
         self.choices: dict[bytes, Collective | None] = {}
+        self.prefixes = [re.compile(prefix.encode()) for prefix in knowledge.log["line_prefixes"]]
+        self.prefix: re.Pattern[bytes] | None = None
         self.templates: dict[bytes, tuple[Entry, ...]] = {}
         self.collector = Collector()
         self.phase_of: dict[str | None, str] = {}
@@ -159,8 +161,14 @@ class _Scanner:
         result = self.result
         number = 0
         for number, raw in enumerate(read_lines(result.path), start=1):
+            if b"\x1b" in raw:
+                raw = _ANSI.sub(b"", raw)
+            if number == 1:
+                self.prefix = next((prefix for prefix in self.prefixes if prefix.match(raw)), None)
+            if self.prefix is not None:
+                raw = self.prefix.sub(b"", raw, count=1)
             for piece in raw.split(b"\r") if b"\r" in raw else (raw,):
-                self.take(_ANSI.sub(b"", piece) if b"\x1b" in piece else piece, number)
+                self.take(piece, number)
         result.lines = number
         self.keep(self.collector.close())
         if self.previous:
