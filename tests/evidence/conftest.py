@@ -1,13 +1,15 @@
 """Recordings as artifacts, read once a session."""
 
 import json
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pytest
 from sglang_sweep.evidence import knowledge as knowledge_module
 from sglang_sweep.evidence.artifacts import Artifacts, from_files
-from sglang_sweep.evidence.knowledge import Knowledge
+from sglang_sweep.evidence.features import match
+from sglang_sweep.evidence.knowledge import Feature, Knowledge
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
 
@@ -51,3 +53,21 @@ def recorded(case: str) -> Artifacts:
 @pytest.fixture(scope="session")
 def knowledge() -> Knowledge:
     return knowledge_module.load()
+
+
+@dataclass
+class Matches:
+    """Entries of a feature that match, by what they mean."""
+
+    on: list[str] = field(default_factory=list)
+    off: list[str] = field(default_factory=list)
+    intent: list[str] = field(default_factory=list)
+
+
+def all_matches(feature: Feature, artifacts: Artifacts) -> Matches:
+    """Every entry of a feature that matches, not only the first."""
+    matches = Matches()
+    for entry in feature.evidence:
+        if match(entry, artifacts) is not None:
+            getattr(matches, entry.data["means"]).append(entry.id)
+    return matches

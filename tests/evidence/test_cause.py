@@ -7,7 +7,7 @@ from sglang_sweep.evidence import knowledge as module
 from sglang_sweep.evidence.arm import first_cause
 from sglang_sweep.evidence.cause import Diagnosis, classify_stall, diagnose
 from sglang_sweep.evidence.knowledge import Entry, Knowledge
-from sglang_sweep.evidence.log import scan
+from sglang_sweep.evidence.scanner import scan
 
 from .conftest import cases, recorded
 

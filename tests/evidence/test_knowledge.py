@@ -11,10 +11,10 @@ from sglang_sweep.errors import UserError
 from sglang_sweep.evidence import knowledge as module
 from sglang_sweep.evidence.cause import diagnose
 from sglang_sweep.evidence.explanation import of_scan
-from sglang_sweep.evidence.features import all_matches, match
+from sglang_sweep.evidence.features import match
 from sglang_sweep.evidence.knowledge import Entry, Knowledge
 
-from .conftest import cases, folder_of, recorded, recorded_with
+from .conftest import all_matches, cases, folder_of, recorded, recorded_with
 
 KNOWLEDGE = module.load()
 ENTRIES = list(KNOWLEDGE.entries())
@@ -66,7 +66,7 @@ def classification(case: str, knowledge: Knowledge) -> dict[str, Any]:
         "explained": of_scan(artifacts.log, None, knowledge).as_dict(),
         "causes": diagnose(artifacts.log, knowledge).entries,
         "lines": sorted(artifacts.log.hits),
-        "features": {name: vars(all_matches(f, [artifacts], None)) for name, f in knowledge.features.items()},
+        "features": {name: vars(all_matches(f, artifacts)) for name, f in knowledge.features.items()},
     }
 
 
@@ -125,7 +125,7 @@ def test_an_entry_on_values_that_no_recording_shows_is_tried_by_hand(entry: Entr
 @pytest.mark.parametrize("case", cases())
 def test_no_two_entries_of_a_feature_contradict_each_other_on_a_recording(case: str) -> None:
     for name, feature in KNOWLEDGE.features.items():
-        matches = all_matches(feature, [recorded(case)], None)
+        matches = all_matches(feature, recorded(case))
         assert not (matches.on and matches.off), (name, matches)
 
 

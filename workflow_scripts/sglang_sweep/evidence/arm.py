@@ -12,7 +12,7 @@ from sglang_sweep.evidence import cause, confounds, correctness
 from sglang_sweep.evidence.artifacts import Artifacts, metrics_of, of_launch
 from sglang_sweep.evidence.engagement import DeclaredChange, EngagementReport, assess
 from sglang_sweep.evidence.knowledge import Knowledge, known_version, load
-from sglang_sweep.evidence.log import scan
+from sglang_sweep.evidence.scanner import scan
 from sglang_sweep.record import read_json
 
 Launch = dict[str, Any]

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.conditions import holds, lookup
 from sglang_sweep.evidence.knowledge import Knowledge
-from sglang_sweep.evidence.log import Batches, Line, LogScan, scan
+from sglang_sweep.evidence.log import Batches, Line, LogScan
+from sglang_sweep.evidence.scanner import scan
 
 
 @dataclass(frozen=True)

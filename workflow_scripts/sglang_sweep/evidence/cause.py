@@ -10,7 +10,8 @@ from packaging.version import Version
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.conditions import holds
 from sglang_sweep.evidence.knowledge import Entry, Knowledge, known_version
-from sglang_sweep.evidence.log import Hit, Line, LogScan, scan
+from sglang_sweep.evidence.log import Hit, Line, LogScan
+from sglang_sweep.evidence.scanner import scan
 from sglang_sweep.evidence.tracebacks import Block, Raised
 
 Outcome = Literal["ready", "failed", "starting", "unknown"]

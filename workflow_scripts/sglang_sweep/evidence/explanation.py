@@ -10,7 +10,8 @@ from sglang_sweep.evidence.artifacts import Artifacts, counted
 from sglang_sweep.evidence.cause import Diagnosis, diagnose
 from sglang_sweep.evidence.features import Finding, asked_by, find, resolved_evidence
 from sglang_sweep.evidence.knowledge import Feature, Knowledge, known_version, load
-from sglang_sweep.evidence.log import LogScan, scan
+from sglang_sweep.evidence.log import LogScan
+from sglang_sweep.evidence.scanner import scan
 
 STATE = {"on": "engaged", "off": "not_engaged", "unknown": "unproven"}
 

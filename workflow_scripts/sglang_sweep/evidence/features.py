@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from packaging.version import Version
@@ -40,15 +40,6 @@ class Finding:
     entry: str | None = None
 
 
-@dataclass
-class Matches:
-    """Every entry that matched, for tests: no two of one feature may contradict each other on a recording."""
-
-    on: list[str] = field(default_factory=list)
-    off: list[str] = field(default_factory=list)
-    intent: list[str] = field(default_factory=list)
-
-
 def find(feature: Feature, artifacts: Sequence[Artifacts], version: Version | None) -> Finding:
     """The feature's state: the first entry that matches decides, in the knowledge's order.
 
@@ -73,15 +64,6 @@ def find(feature: Feature, artifacts: Sequence[Artifacts], version: Version | No
             else:
                 return Finding(entry.data["means"], (shown,), note, one.label, entry.id)
     return intent or Finding("unknown")
-
-
-def all_matches(feature: Feature, artifacts: Sequence[Artifacts], version: Version | None) -> Matches:
-    """Which entries match at all, by what they mean."""
-    matches = Matches()
-    for entry in feature.evidence:
-        if entry.known_for(version) and any(match(entry, one) for one in artifacts):
-            getattr(matches, entry.data["means"]).append(entry.id)
-    return matches
 
 
 def asked_by(feature: Feature, resolved: Mapping[str, Any]) -> str | None:

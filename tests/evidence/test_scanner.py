@@ -1,5 +1,4 @@
 # ruff: noqa: E501  (log lines are quoted whole)
-import gzip
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,7 @@ from hypothesis import strategies as st
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence import knowledge as module
 from sglang_sweep.evidence.explanation import explain
-from sglang_sweep.evidence.lines import LONGEST, read_lines
-from sglang_sweep.evidence.log import parse_arguments, scan
+from sglang_sweep.evidence.scanner import scan
 
 from .conftest import recorded
 
@@ -94,57 +92,12 @@ def test_ncclss_choices_are_counted_by_size() -> None:
     assert (choice.count, choice.channels) == (390, 2)
 
 
-def test_arguments_are_read_from_both_notations() -> None:
-    call = "x server_args=ServerArgs(tp_size=2, a=None, nested=Config(decode=Phase(bs=[1, 2])), s='a, b')"
-    mapping = "x server_args={'tp_size': 2, 'a': None, 'nested': {'decode': {'bs': [1, 2]}}, 's': 'a, b'}"
-    expected = {"tp_size": 2, "a": None, "nested": {"decode": {"bs": [1, 2]}}, "s": "a, b"}
-    assert parse_arguments(call) == parse_arguments(mapping) == expected
-
-
-def test_arguments_that_are_no_python_still_give_their_simple_values() -> None:
-    text = "server_args=ServerArgs(tp_size=2, mode=<Mode.X: 1>, name='m', on=True)"
-    assert parse_arguments(text) == {"tp_size": 2, "name": "m", "on": True}
-
-
 def test_colours_are_stripped(tmp_path: Path) -> None:
     log = scanned(
         tmp_path, "\x1b[1;33m[2026-11-30 09:00:09] The server is fired up and ready to roll!\x1b[0m\n"
     )
     ready = log.mark("ready")
     assert ready is not None and "\x1b" not in ready.line.text
-
-
-def test_memory_stays_bounded_on_an_endless_line(tmp_path: Path) -> None:
-    file = tmp_path / "server.log"
-    file.write_bytes(b"x" * (3 * LONGEST) + b"\nsecond\n")
-    lines = list(read_lines(file))
-    assert len(lines) == 2 and lines[1] == b"second"
-
-
-def test_a_cut_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
-    whole = gzip.compress(b"".join(b"line %d\n" % n for n in range(200_000)))
-    file = tmp_path / "server.log.gz"
-    file.write_bytes(whole[: len(whole) // 2])
-    assert sum(1 for _ in read_lines(file)) > 1000
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "empty"),
-        (b"\x7fELF\x00\x00\x01", "binary"),
-        (b"\x1f\x8b\x08\x00broken", "empty"),
-        (None, "no such file"),
-    ],
-)
-def test_a_file_that_is_no_log_is_an_error_in_words(tmp_path: Path, content: bytes | None, said: str) -> None:
-    file = tmp_path / "server.log"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(UserError, match=said):
-        list(read_lines(file))
-    with pytest.raises(UserError, match="folder"):
-        list(read_lines(tmp_path))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
