@@ -40,11 +40,11 @@ def session_record(e: Examination) -> dict[str, Any]:
     """
     prime = e.tested[f"{e.baseline}-prime"]
     c = prime.comparison
-    launch_sd = c.sd / math.sqrt(prime.variance_factor) if c and c.sd else None
+    launch_sd = c.sd / math.sqrt(2) if c and c.sd else None
     detectable = None
     if c and launch_sd:
         adaptive = e.design.mode == "adaptive"
-        planned = max(c.blocks, e.design.max_blocks if adaptive else e.design.blocks)
+        planned = max(c.blocks, min(e.design.max_blocks, LAST_LOOK) if adaptive else e.design.blocks)
         level, _ = levels(planned, e.design, e.undecided)
         prior_df = PRIOR_DF if adaptive else 0
         detectable = power.detectable_effect(power.ratio_sd(launch_sd), planned, level, prior_df=prior_df)

@@ -35,13 +35,6 @@ class Tested:
         """The smallest exact p that these blocks can give."""
         return smallest_p(list(self.logs.values()))
 
-    @property
-    def variance_factor(self) -> float:
-        """Variance of a log ratio in launch variances: 1.5 beside A and A', 2 beside one of them."""
-        if not self.logs:
-            return 1.0
-        return sum(1 + 1 / (len(row) - 1) for row in self.logs.values()) / len(self.logs)
-
 
 def baselines_of(arm: str, baseline: str) -> list[str]:
     """Return the arms that an arm is set against: A for A', both for every other arm."""
@@ -64,20 +57,21 @@ def compare_arms(
     tested = {name: compare_arm(arms, name, key, design, baseline) for name in names}
     if design.mode != "adaptive":
         return tested
-    return {name: _counting_looks(tested, name, design.margin) for name in names}
+    # Variance of a log ratio in launch variances: 1.5 beside A and A', 2 for A' beside A.
+    factors = {name: 1 + 1 / len(baselines_of(name, baseline)) for name in names}
+    return {name: _counting_looks(tested, name, factors, design.margin) for name in names}
 
 
-def _counting_looks(tested: Mapping[str, Tested], name: str, margin: float) -> Tested:
+def _counting_looks(
+    tested: Mapping[str, Tested], name: str, factors: Mapping[str, float], margin: float
+) -> Tested:
     mine = tested[name]
     if mine.comparison is None:
         return mine
     others = [
-        {
-            block: d * math.sqrt(mine.variance_factor / other.variance_factor)
-            for block, d in other.ratios.items()
-        }
-        for their_name, other in tested.items()
-        if their_name != name
+        {block: d * math.sqrt(factors[name] / factors[other]) for block, d in tested[other].ratios.items()}
+        for other in tested
+        if other != name
     ]
     history = looks(mine.ratios, others)
     interval = repeated_interval(history)

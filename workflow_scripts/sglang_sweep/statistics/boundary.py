@@ -32,7 +32,7 @@ from sglang_sweep.statistics import crossing_table
 
 FIRST_LOOK = 3
 LAST_LOOK = 40
-PRIOR_DF = 4
+PRIOR_DF = 6
 """Weight of the launch noise seen in the other arms, see `sequential`."""
 
 NODES, POINTS = 240, 64
@@ -53,12 +53,16 @@ def weight(n: int) -> float:
 
 def crossing(x: float, prior_df: int = 0) -> float:
     """Return the chance, when nothing is there, that any look has a one-sided p_n <= weight(n) x."""
-    if x <= 0:
-        return 0.0
+    return float(crossings(np.array([x]), prior_df)[0])
+
+
+def crossings(x: Array, prior_df: int = 0) -> Array:
+    """Return `crossing` of each x."""
     low, high, spline = _table(prior_df)
-    if x < low:  # below, looks are as good as disjoint and the chance is proportional to x
-        return float(np.exp(spline(math.log(low)))) * x / low
-    return 1.0 if x >= high else min(1.0, float(np.exp(spline(math.log(x)))))
+    inside = np.exp(spline(np.log(np.clip(x, low, high))))
+    # Below the table looks are as good as disjoint, and the chance is proportional to x.
+    chance = np.where(x < low, inside * np.maximum(x, 0) / low, np.where(x >= high, 1.0, inside))
+    return np.asarray(np.minimum(chance, 1.0), dtype=float)
 
 
 @lru_cache(maxsize=512)

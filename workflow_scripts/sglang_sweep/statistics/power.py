@@ -55,7 +55,7 @@ def tost_power(effect: float, sd: float, n: int, margin: float, level: float = 0
 
 def detectable_effect(sd: float, n: int, level: float, power: float = 0.8, prior_df: int = 0) -> float | None:
     """Return the relative effect (0.02 is 2 %) found with this power at n blocks; None below two blocks."""
-    if n < 2 or sd <= 0:
+    if n < 2 or sd <= 0 or level <= 0:
         return None
     high = sd
     while t_power(high, sd, n, level, prior_df) < power:

@@ -5,13 +5,14 @@ its p-values but that each is valid (Maurer and Bretz 2013, "Multiple testing in
 
 Spread: after three blocks an arm has two degrees of freedom, and a t-test with two wastes most of what was
 measured. The noise of a launch is largely that of the host, so every other arm and the A/A' pair say
-something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 4 more degrees of freedom,
-the moderated t of Smyth (2004, "Linear models and empirical Bayes methods", equation 1):
+something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 6 more degrees of freedom,
+the moderated t of Smyth (2004, "Linear models and empirical Bayes methods for assessing differential
+expression"):
 
-s^2 = (4 s0^2 + (n - 1) s_own^2) / (4 + n - 1),  t with 4 + n - 1 degrees of freedom
+s^2 = (6 s0^2 + (n - 1) s_own^2) / (6 + n - 1),  t with 6 + n - 1 degrees of freedom
 
-which is exact if the variance of arms scatters like s0^2 * 4 / chi2_4, that is if nine arms in ten have
-between 0.65 and 2.4 times the usual spread. It is conservative where they are alike. An arm never gets less
+which is exact if the variance of arms scatters like s0^2 * 6 / chi2_6, that is if nine arms in ten have
+between 0.7 and 1.9 times the usual spread. It is conservative where they are alike. An arm never gets less
 than its own spread, which guards an arm that is noisier still; the calibration shows how far.
 """
 

@@ -146,8 +146,9 @@ def facts_of(
 
 
 def _may_be_tested(facts: VariantFacts, design: Design) -> bool:
+    """Launched, and not ruled out by anything but speed."""
     early = before_the_numbers(facts, design)
-    return early is None or early.verdict in (Verdict.PLANNED, Verdict.INCONCLUSIVE)
+    return early is None or early.verdict is Verdict.INCONCLUSIVE
 
 
 def _p(tested: Tested) -> float | None:

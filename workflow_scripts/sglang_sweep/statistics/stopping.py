@@ -10,13 +10,13 @@ from typing import Any
 from scipy import stats
 
 from sglang_sweep.statistics import power
-from sglang_sweep.statistics.boundary import PRIOR_DF
+from sglang_sweep.statistics.boundary import LAST_LOOK, PRIOR_DF
 from sglang_sweep.statistics.sequential import Look, levels
 from sglang_sweep.statistics.session import Evidence, Examination, examine
 from sglang_sweep.statistics.verdict import Design, Verdict
 
 HOPELESS = 0.1
-"""An arm stops when its chance of being settled by `max_blocks` falls below this ..."""
+"""An arm is not launched while its chance of being settled by `max_blocks` is below this ..."""
 
 OPTIMISM = 0.9
 """... even if the noise is as small as the data allow: at the lower 90 % confidence limit of its spread."""
@@ -76,7 +76,7 @@ def _decide(e: Examination, name: str) -> ArmDecision:
 def settling_chance(look: Look, design: Design, undecided: int) -> float:
     """Return the chance that an arm settles by `max_blocks`, with the spread at its lower confidence limit."""
     sd = look.error * math.sqrt(look.blocks) * math.sqrt(look.df / float(stats.chi2.ppf(OPTIMISM, look.df)))
-    total = design.max_blocks
+    total = min(design.max_blocks, LAST_LOOK)
     if look.blocks >= total:
         return 0.0
     at_the_end = levels(total, design, undecided)

@@ -1,0 +1,18 @@
+rule calibration:
+    """Check the statistics on simulated hosts: errors, power, coverage and launches used. Needs no GPU."""
+    input:
+        config="config/calibration.yaml",
+        code=sweep_workflow.modules("statistics", "blocks"),
+    output:
+        report="reports/calibration/calibration.md",
+        figure="reports/calibration/calibration.png",
+        table="reports/calibration/calibration.csv",
+    log:
+        "reports/calibration/calibration.log",
+    threads: 2
+    message:
+        "calibration of the statistics, about three minutes"
+    conda:
+        "../envs/controller.yaml"
+    script:
+        "../workflow_scripts/calibration.py"

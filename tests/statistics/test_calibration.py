@@ -1,0 +1,111 @@
+"""The calibration's vectorised designs do what the product does, and the study is reproducible."""
+
+import math
+
+import numpy as np
+import pytest
+from sglang_sweep.statistics import designs, simulate
+from sglang_sweep.statistics.calibration import OURS, run_scenario, study
+from sglang_sweep.statistics.calibration_report import conclusions, draw, report
+from sglang_sweep.statistics.session import examine
+from sglang_sweep.statistics.simulate import Scenario
+from sglang_sweep.statistics.stopping import decide_arms
+from sglang_sweep.statistics.verdict import Design
+
+CODES = {"WIN": designs.WIN, "LOSS": designs.LOSS, "NO_DIFFERENCE": designs.SAME}
+EFFECTS = [0.0, 0.03, -0.1, 0.0]
+CONFIG = {
+    "seed": 7,
+    "replications": 150,
+    "smallest_effect": 0.02,
+    "alpha": 0.05,
+    "fixed_blocks": 10,
+    "max_blocks": 12,
+    "effects": EFFECTS,
+    "host": {"launch_sd": 0.01},
+    "scenarios": [{"name": "still"}, {"name": "drift", "drift": "linear"}],
+}
+
+
+def records(campaign, logs, blocks_of):
+    names = ["baseline", "baseline-prime", *(f"v{i}" for i in range(logs.shape[1] - 2))]
+    values = {
+        name: {
+            block + 1: math.exp(logs[block, arm].mean())
+            for block in blocks_of(name)
+            if not np.isnan(logs[block, arm, 0])
+        }
+        for arm, name in enumerate(names)
+    }
+    return campaign(values)
+
+
+@pytest.mark.parametrize(
+    "scenario", [Scenario("normal"), Scenario("noisy", launch_sd=0.025, missing_rate=0.1)]
+)
+def test_the_fixed_design_reaches_the_verdicts_of_the_product(campaign, design, scenario):
+    logs = simulate.launches(scenario, EFFECTS, 10, 12, np.random.default_rng(1))
+    outcome = designs.ours_fixed(logs, Design())
+    for index in range(12):
+        e = examine(
+            records(campaign, logs[index], lambda _: range(10)), {}, design | {"smallest_effect": 0.02}
+        )
+        codes = [CODES.get(str(e.decisions[f"v{i}"].verdict), designs.OPEN) for i in range(len(EFFECTS))]
+        assert codes == list(outcome.verdict[index])
+        assert bool(e.void) == outcome.void[index]
+
+
+@pytest.mark.parametrize(
+    "scenario", [Scenario("normal"), Scenario("noisy", launch_sd=0.025, missing_rate=0.1)]
+)
+def test_the_adaptive_design_stops_when_and_as_the_product_does(campaign, design, scenario):
+    settings = design | {"mode": "adaptive", "smallest_effect": 0.02, "max_blocks": 8}
+    logs = simulate.launches(scenario, EFFECTS, 8, 8, np.random.default_rng(2))
+    outcome = designs.ours_adaptive(logs, Design(mode="adaptive", max_blocks=8))
+    for index in range(8):
+        arms = ["baseline", "baseline-prime", *(f"v{i}" for i in range(len(EFFECTS)))]
+        ran: dict[str, list[int]] = {arm: [] for arm in arms}
+        for block in range(8):
+            seen = records(campaign, logs[index], ran.__getitem__)
+            for name, decision in decide_arms(seen, {}, settings, variants=arms[2:]).items():
+                ran[name] += [block] if decision.go_on else []
+        e = examine(records(campaign, logs[index], ran.__getitem__), {}, settings)
+        codes = [CODES.get(str(e.decisions[f"v{i}"].verdict), designs.OPEN) for i in range(len(EFFECTS))]
+        assert codes == list(outcome.verdict[index])
+        assert sum(map(len, ran.values())) == outcome.launches[index]
+
+
+def test_a_drift_that_hits_all_arms_alike_does_not_show_in_blocks():
+    still, drifting = Scenario("s", window_sd=0.0, launch_sd=1e-9), Scenario("d", 1e-9, 0.0, drift="linear")
+    for scenario, spread in ((still, 1e-6), (drifting, 2e-3)):
+        logs = simulate.launches(scenario, [0.0] * 4, 10, 20, np.random.default_rng(3))
+        ratios, _ = designs.contrasts(logs)
+        assert np.abs(ratios.mean(axis=1)).max() < spread
+
+
+def test_a_small_study_keeps_its_error_rates_and_is_reproducible():
+    table = study(CONFIG)
+    assert table.equals(study(CONFIG, workers=2))
+    ours = table[table.design.isin(OURS)]
+    error = math.sqrt(0.05 * 0.95 / CONFIG["replications"])
+    assert (ours.false_win <= 0.05 + 3 * error).all()
+    assert (ours.coverage >= 0.95 - 3 * ours.se_coverage - 0.005).all()
+    assert (ours[ours.design == OURS[0]].launches < 0.8).all()
+    blind = table[(table.design == "all A, then all B") & (table.scenario == "drift")]
+    assert blind.false_claim.item() > 0.5
+
+
+def test_a_scenario_does_not_depend_on_its_neighbours():
+    alone = run_scenario(Scenario("drift", drift="linear"), CONFIG)
+    table = study(CONFIG)
+    together = table[(table.scenario == "drift") & (table.design == OURS[0])]
+    assert alone[0]["launches"] == together.launches.item()
+
+
+def test_the_report_shows_every_scenario_and_the_figure_is_drawn(tmp_path):
+    table = study(CONFIG | {"replications": 20})
+    text = report(table, CONFIG, "calibration.png")
+    assert all(name in text for name in ("still", "drift", "one launch per arm", "calibration.png"))
+    assert any("median scenario" in sentence for sentence in conclusions(table, CONFIG))
+    draw(table, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -1,0 +1,91 @@
+"""Each row of the verdict table in docs/statistics.md, and the order of precedence between them."""
+
+import pytest
+from sglang_sweep.statistics.verdict import Design, VariantFacts, Verdict, decide
+
+DESIGN = Design(smallest_effect=0.02)
+MEASURED = {
+    "launches": 6,
+    "completed": 6,
+    "engagement": "engaged",
+    "blocks": 6,
+    "log_ratio": 0.05,
+    "p_holm": 0.001,
+    "p_exact": 0.003,
+    "exact_reachable": True,
+    "equivalence_p": 0.9,
+}
+
+
+@pytest.mark.parametrize(
+    ("expected", "facts"),
+    [
+        ("WIN", {}),
+        ("LOSS", {"log_ratio": -0.05}),
+        ("NO_DIFFERENCE", {"log_ratio": 0.001, "p_holm": 0.8, "equivalence_p": 0.01}),
+        ("NO_DIFFERENCE", {"log_ratio": 0.012, "equivalence_p": 0.02}),  # real, but too small to matter
+        ("INCONCLUSIVE", {"log_ratio": 0.012}),
+        ("INCONCLUSIVE", {"p_holm": 0.2}),
+        ("INCONCLUSIVE", {"p_exact": 0.06}),
+        ("WIN", {"p_exact": 0.07, "exact_reachable": False}),
+        ("INCONCLUSIVE", {"blocks": 2}),
+        ("INCONCLUSIVE", {"session_void": ("A' differs",)}),
+        ("INCONCLUSIVE", {"is_prime": True}),  # the baseline against itself cannot win
+        ("NO_DIFFERENCE", {"is_prime": True, "equivalence_p": 0.01}),
+        ("PLANNED", {"launches": 0, "completed": 0}),
+        ("DEAD_END", {"launches": 0, "completed": 0, "predicted_impossible": "needs SM90"}),
+        ("DEAD_END", {"completed": 0, "failures": 2, "same_cause_failures": 2, "cause": "bad_flag"}),
+        ("DEAD_END", {"completed": 2, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
+        ("WIN", {"completed": 5, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
+        ("INCONCLUSIVE", {"launches": 1, "completed": 0, "failures": 1, "same_cause_failures": 1}),
+        ("INCONCLUSIVE", {"launches": 2, "completed": 0, "failures": 2, "same_cause_failures": 1}),
+        ("NO_OP", {"engagement": "not_engaged"}),
+        ("INCONCLUSIVE", {"engagement": "not_engaged", "completed": 1}),
+        ("CONFOUNDED", {"confounds": ("mem_fraction_static",)}),
+        ("WRONG_OUTPUT", {"wrong_output": "garbage"}),
+        ("STALE", {"blocks": 0, "log_ratio": None, "stale_pairs": 6}),
+        ("INCONCLUSIVE", {"blocks": 0, "log_ratio": None, "removed": ("throttling",)}),
+    ],
+)
+def test_facts_give_the_verdict_of_the_table(expected, facts):
+    assert decide(VariantFacts(**{**MEASURED, **facts}), DESIGN).verdict == expected
+
+
+def test_what_is_wrong_is_said_before_how_fast_it_was():
+    layers = [
+        ("DEAD_END", {"completed": 0, "failures": 6, "same_cause_failures": 6, "cause": "crashed"}),
+        ("WRONG_OUTPUT", {"wrong_output": "garbage"}),
+        ("NO_OP", {"engagement": "not_engaged"}),
+        ("CONFOUNDED", {"confounds": ("dtype",)}),
+        ("INCONCLUSIVE", {"session_void": ("A' differs",)}),
+        ("WIN", {}),
+    ]
+    for first in range(len(layers)):
+        facts = {}
+        for _, more in reversed(layers[first:]):
+            facts |= more
+        assert decide(VariantFacts(**{**MEASURED, **facts}), DESIGN).verdict == layers[first][0]
+
+
+def test_every_verdict_but_a_plain_one_says_why():
+    for facts in (
+        {"p_holm": 0.5},
+        {"session_void": ("A' differs",)},
+        {"blocks": 2, "removed": ("throttling",)},
+    ):
+        decision = decide(VariantFacts(**{**MEASURED, **facts}), DESIGN)
+        assert decision.verdict is Verdict.INCONCLUSIVE
+        assert decision.reasons
+
+
+def test_equivalence_of_a_change_not_proven_active_says_so():
+    facts = VariantFacts(
+        **{**MEASURED, "log_ratio": 0.0, "p_holm": 1.0, "equivalence_p": 0.01, "engagement": "unproven"}
+    )
+    decision = decide(facts, DESIGN)
+    assert decision.verdict is Verdict.NO_DIFFERENCE
+    assert "not proven" in decision.reasons[0]
+
+
+def test_the_margin_is_symmetric_in_ratios():
+    assert DESIGN.margin == pytest.approx(0.019802627296179712, abs=1e-15)  # ln 1.02
