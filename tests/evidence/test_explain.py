@@ -80,10 +80,11 @@ def test_the_version_is_narrowed_from_the_arguments(capsys: pytest.CaptureFixtur
     assert explained(capsys, "bad-flag")["sglang_version"] is None
 
 
-@pytest.mark.parametrize("case", cases())
-@pytest.mark.parametrize("columns", ["80", "60", "200"])
+@pytest.mark.parametrize(
+    ("columns", "case"), [("80", case) for case in cases()] + [("50", "nccl"), ("200", "nccl")]
+)
 def test_the_terminal_output_fits_and_says_the_outcome_without_colour(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str, columns: str
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, case: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -25,9 +25,6 @@ STARTING = (
 )
 
 
-_SILENT = "asked for, and no line says whether it is active"
-
-
 @dataclass
 class Explanation:
     """What happened to a server. Times are seconds since the first phase, memory in GB as SGLang prints it."""
@@ -126,10 +123,20 @@ def _features(log: LogScan, knowledge: Knowledge, version: Version | None) -> di
             "state": STATE[found.means],
             "line": shown.line if shown else None,
             "text": shown.text if shown else None,
-            "note": found.note or (_SILENT if found.means == "unknown" else None),
+            "note": found.note or _silence(feature, found),
             "title": feature.title,
         }
     return rows
+
+
+def _silence(feature: Feature, found: Finding) -> str | None:
+    if found.means != "unknown":
+        return None
+    return (
+        "asked for; it is compiled on first use and had not reported when the log ends"
+        if feature.data.get("jit")
+        else "asked for, and no line says whether it is active"
+    )
 
 
 def _worth_a_line(feature: Feature, found: Finding, log: LogScan) -> bool:
