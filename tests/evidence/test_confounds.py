@@ -143,6 +143,88 @@ def test_a_changed_stack_implies_its_defaults_but_not_what_can_be_pinned() -> No
     assert [row.setting for row in rows if row.confounding] == ["chunked_prefill_size"]
 
 
+IMPLIED: dict[str, tuple[str, Any, tuple[str, ...]]] = {
+    "spec-own-settings": (
+        "speculative-algorithm",
+        "EAGLE3",
+        ("speculative_moe_runner_backend", "context_length"),
+    ),
+    "spec-max-running": ("speculative-algorithm", "EAGLE3", ("max_running_requests",)),
+    "spec-graph-sizes": (
+        "speculative-algorithm",
+        "EAGLE3",
+        ("cuda_graph_config.decode.max_bs", "cuda_graph_bs"),
+    ),
+    "spec-mixed-chunk": ("speculative-algorithm", "EAGLE3", ("enable_mixed_chunk",)),
+    "spec-memory": ("speculative-algorithm", "EAGLE3", ("mem_fraction_static",)),
+    "spec-kv-tokens": (
+        "speculative-algorithm",
+        "EAGLE3",
+        ("max_total_num_tokens", "memory_usage.token_capacity"),
+    ),
+    "spec-overlap": ("speculative-algorithm", "EAGLE3", ("disable_overlap_schedule",)),
+    "graph-max-bs": (
+        "cuda-graph-max-bs-decode",
+        128,
+        ("cuda_graph_config.decode.bs", "decode_cuda_graph_bs"),
+    ),
+    "graph-memory": ("cuda-graph-max-bs-decode", 128, ("mem_fraction_static", "max_total_num_tokens")),
+    "graph-off": ("disable-cuda-graph", True, ("cuda_graph_config.prefill.backend",)),
+    "max-running-graph": ("max-running-requests", 8, ("cuda_graph_config.decode.max_bs",)),
+    "max-running-own": ("max-running-requests", 8, ("effective_max_running_requests_per_dp",)),
+    "memory-own": ("kv-cache-dtype", "fp8_e4m3", ("max_total_num_tokens",)),
+    "memory-requests": ("mem-fraction-static", 0.7, ("effective_max_running_requests_per_dp",)),
+    "symm-mem-pool": ("enable-symm-mem", True, ("max_total_num_tokens",)),
+    "symm-mem-env": ("enable-symm-mem", True, ("env.NCCL_CUMEM_ENABLE", "env.NCCL_NVLS_ENABLE")),
+    "fusion-own": ("flashinfer-allreduce-fusion-backend", "auto", ("enable_flashinfer_allreduce_fusion",)),
+    "ep-own": ("ep-size", 8, ("moe_dp_size", "disable_shared_experts_fusion")),
+    "ep-runner": ("ep-size", 8, ("moe_runner_backend", "schedule_conservativeness")),
+    "deterministic": ("enable-deterministic-inference", True, ("sampling_backend", "env.NCCL_ALGO")),
+    "attention-page": ("attention-backend", "triton", ("page_size", "disable_chunked_prefix_cache")),
+    "radix-own": ("disable-radix-cache", True, ("disable_chunked_prefix_cache",)),
+    "parallel-own": ("tp-size", 4, ("memory_usage.token_capacity", "effective_max_running_requests_per_dp")),
+}
+"""For each implication a flag that draws it, and settings that it is about."""
+
+RULES = [rule for rule in KNOWLEDGE.implications["implied"] if not rule.get("stack")]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["id"])
+def test_every_implication_is_drawn_from_its_flag_and_from_no_other(rule: dict[str, Any]) -> None:
+    flag, value, settings = IMPLIED[rule["id"]]
+    for setting in settings:
+        name, is_variable = setting.removeprefix("env."), setting.startswith("env.")
+        documents: Any = ({}, {}) if is_variable else ({setting: "new"}, {setting: "old"})
+        environment: Any = ({name: "new"}, {name: "old"}) if is_variable else ({}, {})
+        implied = compare(*documents, DeclaredChange(flags={flag: value}), KNOWLEDGE, environment=environment)
+        assert [row.implied_by for row in implied] == [rule["id"]]
+        assert implied[0].declared is bool(rule.get("inherent"))
+        plain = compare(*documents, DeclaredChange(env={"X": "1"}), KNOWLEDGE, environment=environment)
+        assert [row.implied_by for row in plain] == [None]
+
+
+VOLATILE = (
+    "port nccl.port grpc_port disaggregation_bootstrap_port dist_init_addr encoder_urls random_seed "
+    "_resolved_overrides _runtime_mutations last_gen_throughput avg_spec_accept_length startup_time "
+    "engine_startup_time memory_usage.weight memory_usage.graph.decode decode_cuda_graph_memory_gb launch_command "
+    "status version kv_events max_req_input_len frontend host log_level log_requests_level served_model_name api_key "
+    "file_storage_path pp_max_micro_batch_size max_speculative_num_draft_tokens debug_cuda_graph "
+    "cuda_graph_max_bs_decode cuda_graph_bs_prefill cuda_graph_backend_decode disable_prefill_cuda_graph"
+)
+
+
+@pytest.mark.parametrize("name", VOLATILE.split())
+def test_volatile_settings_are_not_listed(name: str) -> None:
+    assert compare({name: "new"}, {name: "old"}, DeclaredChange(), KNOWLEDGE) == []
+
+
+@pytest.mark.parametrize("name", sorted(KNOWLEDGE.implications["moves_performance"]))
+def test_what_moves_performance_confounds_and_names_its_pin(name: str) -> None:
+    rows = compare({name: "new"}, {name: "old"}, DeclaredChange(), KNOWLEDGE)
+    assert [(row.setting, row.confounding) for row in rows] == [(name, True)]
+    assert rows[0].pin == KNOWLEDGE.implications["moves_performance"][name]["pin"]
+
+
 @given(
     st.dictionaries(
         st.sampled_from(["a", "b", "port", "c.d"]),

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.evidence.limits import host_facts, predict
 
 RTX = {
@@ -117,6 +118,43 @@ def test_what_is_not_known_to_fail_is_not_predicted(
     version: str, host: dict[str, Any], flags: dict[str, Any], env: dict[str, str]
 ) -> None:
     assert predicted(version, host, flags, env) == []
+
+
+BY_ID: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = {
+    "fusion-needs-sm90-or-sm10x": ("0.5.16", RTX, {"enable-flashinfer-allreduce-fusion": True}, {}),
+    "fusion-old-jit": ("0.5.12", RTX, {"enable-flashinfer-allreduce-fusion": True}, {}),
+    "custom-ar-more-than-two-pcie": ("0.5.23", RTX, {}, {"SGLANG_SKIP_P2P_CHECK": "1"}),
+    "torch-symm-mem-architecture": ("0.5.23", RTX, {"enable-torch-symm-mem": True}, {}),
+    "torch-symm-mem-multicast": ("0.5.9", RTX, {"enable-torch-symm-mem": True}, {}),
+    "nccl-symm-mem-nvlink": ("0.5.23", RTX, {"enable-symm-mem": True}, {}),
+    "nvls-nvswitch": ("0.5.23", RTX, {"enable-nccl-nvls": True}, {}),
+    "a2a-old-dp-attention": ("0.5.21", H200, {"moe-a2a-backend": "flashinfer"}, {}),
+    "a2a-new-dp-attention": ("0.5.22", H200, {"moe-a2a-backend": "flashinfer"}, {}),
+    "a2a-fabric": ("0.5.23", RTX, {"moe-a2a-backend": "flashinfer", "attn-dp-size": 8}, {}),
+    "a2a-dp-confound": ("0.5.23", H200, {"moe-a2a-backend": "flashinfer", "attn-dp-size": 2}, {}),
+    "nccl-tree-unscoped": ("0.5.6", H200, {}, {"NCCL_ALGO": "tree"}),
+    "pcie-ipc-version": ("0.5.20", H200, {}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}),
+    "pcie-ipc-symm": ("0.5.21", H200, {"enable-mscclpp": True}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}),
+    "mscclpp-deps": ("0.5.21", RTX, {"enable-mscclpp": True}, {}),
+    "communication-single-rank": ("0.5.23", H200, {"tp-size": 1, "enable-symm-mem": True}, {}),
+    "nccl-env-single-rank": ("0.5.23", H200, {"tp-size": 1}, {"NCCL_PROTO": "LL"}),
+    "cpu-ranks": ("0.5.23", CPU, {}, {}),
+    "cpu-speculation": ("0.5.23", CPU, {"tp-size": 1, "speculative-algorithm": "EAGLE"}, {}),
+    "fp8-kv-trtllm": ("0.5.23", RTX, {"kv-cache-dtype": "fp8_e4m3", "attention-backend": "trtllm_mha"}, {}),
+    "short-channels": ("0.5.23", RTX, {}, {"NCCL_MAX_NCHANNELS": "2"}),
+}
+
+
+@pytest.mark.parametrize("limit", [limit.id for limit in load().limits])
+def test_every_limit_is_met_by_its_case_and_not_by_a_plain_variant(limit: str) -> None:
+    if limit == "custom-ar-patch":
+        found = predict({"flags": {"tp-size": 8}, "change": {"patch": "x"}}, "0.5.23", RTX)
+    else:
+        found = predicted(*BY_ID[limit])
+        host = BY_ID[limit][1]
+        plain = {"tp-size": 1} if host is CPU else {}
+        assert limit not in [prediction.limit for prediction in predicted(BY_ID[limit][0], host, plain)]
+    assert limit in [prediction.limit for prediction in found]
 
 
 def test_a_patch_is_predicted_on_what_it_reopens() -> None:
