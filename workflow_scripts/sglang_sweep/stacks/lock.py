@@ -99,6 +99,7 @@ def compile_command(directory: Path, declared: dict[str, Any]) -> list[str]:
         find_uv_bin(),
         *("pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--upgrade"),
         *target,
+        *(("--exclude-newer", f"{declared['exclude_newer']}T00:00:00Z") if declared["exclude_newer"] else ()),
         *(word for name in left_out for word in ("--no-emit-package", name)),
         *("requirements.in", "--output-file", declared["lock"]),
     ]

@@ -129,7 +129,10 @@ def load_stack(envs_dir: Path, name: str) -> Stack:
     )
 
 
-DESCRIBES = {"description", "left_out", "download_gb", "disk_gb", "gpu_architectures", "platforms", "python"}
+DESCRIBES = {
+    *("description", "left_out", "download_gb", "disk_gb", "gpu_architectures", "platforms", "python"),
+    "exclude_newer",
+}
 """Keys of stack.yaml that change nothing about what is built."""
 
 
