@@ -9,10 +9,10 @@ rule calibration:
         table="reports/calibration/calibration.csv",
     log:
         "reports/calibration/calibration.log",
+    conda:
+        "../envs/controller.yaml"
     threads: 2
     message:
         "calibration of the statistics, about three minutes"
-    conda:
-        "../envs/controller.yaml"
     script:
         "../workflow_scripts/calibration.py"

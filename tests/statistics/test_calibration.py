@@ -60,9 +60,9 @@ def test_the_fixed_design_reaches_the_verdicts_of_the_product(campaign, design, 
 )
 def test_the_adaptive_design_stops_when_and_as_the_product_does(campaign, design, scenario):
     settings = design | {"mode": "adaptive", "smallest_effect": 0.02, "max_blocks": 8}
-    logs = simulate.launches(scenario, EFFECTS, 8, 8, np.random.default_rng(2))
+    logs = simulate.launches(scenario, EFFECTS, 8, 6, np.random.default_rng(2))
     outcome = designs.ours_adaptive(logs, Design(mode="adaptive", max_blocks=8))
-    for index in range(8):
+    for index in range(6):
         arms = ["baseline", "baseline-prime", *(f"v{i}" for i in range(len(EFFECTS)))]
         ran: dict[str, list[int]] = {arm: [] for arm in arms}
         for block in range(8):

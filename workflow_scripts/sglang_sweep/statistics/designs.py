@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from sglang_sweep.statistics import boundary
+from sglang_sweep.statistics.holm import holm_adjusted
 from sglang_sweep.statistics.sign_flip import exact_p, smallest_p
 from sglang_sweep.statistics.stopping import HOPELESS, OPTIMISM
 from sglang_sweep.statistics.verdict import MIN_BLOCKS, Design
@@ -64,7 +65,7 @@ def ours_fixed(logs: Array, design: Design) -> Outcome:
     same_p = np.maximum(
         _sf((mean + design.margin) / error, n - 1), _sf((design.margin - mean) / error, n - 1)
     )
-    p_holm = holm(np.where(n >= MIN_BLOCKS, p, 1.0))
+    p_holm = holm_adjusted(np.where(n >= MIN_BLOCKS, p, 1.0))
     verdict = _classify(p_holm, same_p, mean, n, design, logs, ratios, np.ones_like(n, dtype=bool))
     half = special.stdtrit(n - 1, 0.975) * error
     n_aa, mean_aa, var_aa = _moments(aa[..., None])
@@ -99,7 +100,7 @@ def ours_adaptive(logs: Array, design: Design) -> Outcome:
         p, same_p, half = looks.p(), looks.equivalence_p()[:, :-1], looks.half()
         beyond = np.abs(looks.mean[:, -1]) - half[:, -1] > design.margin
         void |= ((p[:, -1] < design.aa_alpha) | beyond) & (looks.n[:, -1] > 0)
-        p_holm, mean, n = holm(p[:, :-1]), looks.mean[:, :-1], looks.n[:, :-1]
+        p_holm, mean, n = holm_adjusted(p[:, :-1]), looks.mean[:, :-1], looks.n[:, :-1]
         judged = (verdict == OPEN) & (n > 0) & ~void[:, None]
         now = _classify(p_holm, same_p, mean, n, design, logs, seen[..., :-1], judged)
         verdict = np.where(judged, now, verdict)
@@ -181,16 +182,6 @@ def one_arm_after_another(logs: Array, design: Design, windows_as_replicates: bo
     return Outcome(
         verdict, claimed, difference - half, difference + half, used, np.zeros(logs.shape[0], dtype=bool)
     )
-
-
-def holm(p: Array) -> Array:
-    """Return Holm's adjusted p-values along the last axis."""
-    order = np.argsort(p, axis=-1)
-    factors = np.arange(p.shape[-1], 0, -1)
-    stepped = np.minimum(1.0, np.maximum.accumulate(np.take_along_axis(p, order, -1) * factors, axis=-1))
-    adjusted = np.empty_like(p)
-    np.put_along_axis(adjusted, order, stepped, -1)
-    return adjusted
 
 
 def _classify(

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
+from scipy import special
 
 from sglang_sweep.statistics.sign_flip import exact_p
 
@@ -76,7 +75,7 @@ def compare(
     if d.size == 1:
         return Comparison(1, mean, None, math.exp(mean), None, None, None, None)
     sd = float(d.std(ddof=1))
-    half = float(stats.t.ppf(0.5 + confidence / 2, d.size - 1)) * sd / math.sqrt(d.size)
+    half = float(special.stdtrit(d.size - 1, 0.5 + confidence / 2)) * sd / math.sqrt(d.size)
     return Comparison(
         blocks=int(d.size),
         log_ratio=mean,
@@ -98,7 +97,7 @@ def one_sided_p(mean: float, sd: float, n: int) -> float:
     """Return the p of the t-test against 'the mean is at most zero'; without any spread, 0, 0.5 or 1."""
     if sd <= 1e-12 * max(1.0, abs(mean)):
         return 0.5 if abs(mean) < 1e-12 else float(mean < 0)
-    return float(stats.t.sf(mean * math.sqrt(n) / sd, n - 1))
+    return float(special.stdtr(n - 1, -mean * math.sqrt(n) / sd))
 
 
 def tost_p(mean: float, sd: float, n: int, margin: float) -> float:
@@ -107,13 +106,3 @@ def tost_p(mean: float, sd: float, n: int, margin: float) -> float:
     p <= 0.05 is the same statement as 'the 90 % interval lies within +-margin'.
     """
     return max(one_sided_p(margin + mean, sd, n), one_sided_p(margin - mean, sd, n))
-
-
-def holm(p_values: Mapping[str, float | None]) -> dict[str, float]:
-    """Return Holm's step-down adjusted p-values; a member without a p-value still counts in the family."""
-    if not p_values:
-        return {}
-    names = list(p_values)
-    raw = [1.0 if p_values[name] is None else p_values[name] for name in names]
-    adjusted = multipletests(raw, method="holm")[1]
-    return {name: float(p) for name, p in zip(names, adjusted, strict=True)}

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from sglang_sweep.statistics import boundary
 from sglang_sweep.statistics.verdict import Design
@@ -52,7 +52,7 @@ class Look:
         distance = self.mean - bound
         if self.error <= 1e-12 * max(1.0, abs(self.mean)):
             return 0.5 if abs(distance) < 1e-12 else float(distance < 0)
-        return float(stats.t.sf(distance / self.error, self.df))
+        return float(special.stdtr(self.df, -distance / self.error))
 
     def p_below(self, bound: float) -> float:
         """Return the one-sided p of 'the true mean log ratio is at least `bound`'."""
@@ -120,7 +120,7 @@ def repeated_interval(history: Sequence[Look], confidence: float = 0.95) -> tupl
         return None
     last = history[-1]
     level = boundary.look_level(last.blocks, (1 - confidence) / 2, _prior_df(history))
-    half = float(stats.t.isf(level, last.df)) * last.error
+    half = -float(special.stdtrit(last.df, level)) * last.error
     return last.mean - half, last.mean + half
 
 

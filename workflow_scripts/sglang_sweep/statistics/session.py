@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sglang_sweep.statistics.arms import Tested, compare_arms
+from sglang_sweep.statistics.holm import holm
 from sglang_sweep.statistics.launches import Arms, Measured, by_arm
-from sglang_sweep.statistics.ratios import holm
 from sglang_sweep.statistics.verdict import (
     MIN_BLOCKS,
     Decision,
