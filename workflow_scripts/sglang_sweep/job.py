@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.launch.ownership import Interrupted
 
 
 class _Tee(io.TextIOBase):
@@ -35,7 +36,7 @@ def told(log: str | Path) -> Iterator[None]:
     """For targets that a person reads at the terminal: output goes there and to ``log``; errors end readably."""
     path = Path(log)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as stream, redirect_stdout(_Tee(sys.stdout, stream)):  # type: ignore[type-var]
+    with path.open("w", encoding="utf-8") as stream, redirect_stdout(_Tee(sys.stdout, stream)):
         try:
             yield
         except (UserError, InfrastructureFault) as error:
@@ -65,6 +66,9 @@ def logged(log: str | Path) -> Iterator[Callable[[str], None]]:
             yield say
         except (UserError, InfrastructureFault) as error:
             say(str(error))
+            sys.exit(1)
+        except Interrupted as signal_name:
+            say(f"stopped by {signal_name}; its server is ended, run again to go on")
             sys.exit(1)
         except Exception:
             traceback.print_exc()

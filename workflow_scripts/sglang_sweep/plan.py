@@ -11,6 +11,7 @@ from sglang_sweep.blocks import order
 from sglang_sweep.campaign import PRIME, Campaign, ModelSpec, Variant
 from sglang_sweep.digest import canonical_json
 
+
 @dataclass(frozen=True)
 class Arm:
     """One variant as launched in a block; the A' arm shares the baseline's variant and key."""

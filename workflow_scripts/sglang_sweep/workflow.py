@@ -14,7 +14,7 @@ from sglang_sweep.sweep import RESULTS, Sweep, host_for_planning, load_config, l
 
 LIBRARY = Path(__file__).parent
 
-KNOWLEDGE = ("engagement", "causes", "implications")
+KNOWLEDGE = ("log", "engagement", "causes", "implications", "limits")
 """Files of config/knowledge/ that turn launches into evidence."""
 
 

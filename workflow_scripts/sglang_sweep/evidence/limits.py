@@ -140,6 +140,3 @@ def _prediction(limit: Entry) -> Prediction:
         remedy=data.get("remedy"),
         seen=bool(limit.seen),
     )
-
-
-_asked = speaks_of

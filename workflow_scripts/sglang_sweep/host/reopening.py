@@ -6,8 +6,7 @@ from typing import Any
 
 from sglang_sweep.evidence.conditions import holds
 from sglang_sweep.evidence.knowledge import Entry, Knowledge, known_version, load
-from sglang_sweep.evidence.limits import _asked as speaks_of
-from sglang_sweep.evidence.limits import host_facts, predict
+from sglang_sweep.evidence.limits import host_facts, predict, speaks_of
 
 DEAD = frozenset({"DEAD_END", "NO_OP", "WRONG_OUTPUT"})
 
