@@ -129,3 +129,13 @@ def test_the_estimate_rests_on_past_launches(tmp_path: Path) -> None:
     record(plan, 6, seconds=30)
     cost = estimate(schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW), tmp_path)
     assert (cost.launches, cost.minutes, cost.basis) == (6, 3.0, "6 launches of this campaign")
+
+
+def test_a_variant_may_ask_for_fewer_blocks(tmp_path: Path) -> None:
+    before = campaign(blocks=3)
+    variants = tuple(dataclasses.replace(v, blocks=1) if v.name == "tp2" else v for v in before.variants)
+    fewer = arms(dataclasses.replace(before, variants=variants))
+    assert [a.key for a in fewer] == [a.key for a in arms(before)]
+    plan = schedule(dataclasses.replace(before, variants=variants), fewer, tmp_path, NOW)
+    assert [x.block for x in plan.launches if x.arm.name == "tp2"] == [1]
+    assert sum(x.arm.name == "baseline" for x in plan.launches) == 3

@@ -53,6 +53,7 @@ class Variant:
     declares: tuple[str, ...] = ()
     profile: bool = False
     speculation: str | None = None
+    blocks: int | None = None
 
     @property
     def planned_only(self) -> bool:
@@ -314,6 +315,7 @@ def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
             declares=tuple(item.get("declares", ())),
             profile=item["profile"],
             speculation=item.get("speculation"),
+            blocks=item.get("blocks"),
         )
     design = dict(raw["design"])
     primary = design.pop("primary")
