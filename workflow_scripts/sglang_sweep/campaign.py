@@ -124,6 +124,7 @@ class Campaign:
     design: Design
     communication: dict[str, Any] | None = None
     profile: dict[str, Any] = field(default_factory=dict)
+    meant_for: dict[str, Any] | None = None
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
@@ -329,6 +330,7 @@ def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
         design=Design(primary_workload=primary["workload"], primary_metric=primary["metric"], **design),
         communication=raw.get("communication"),
         profile=raw["profile"],
+        meant_for=raw.get("meant_for"),
     )
 
 

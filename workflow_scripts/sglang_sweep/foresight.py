@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep import record
+from sglang_sweep.campaign import Variant
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.evidence.limits import Prediction, host_facts, predict
 from sglang_sweep.host.reopening import Place, reopened
@@ -17,10 +18,24 @@ def predicted(sweep: Sweep) -> dict[str, list[Prediction]]:
     for variant in sweep.campaign.variants:
         version = sweep.stacks[variant.stack].sglang_version if variant.stack in sweep.stacks else None
         asked = {"flags": variant.flags, "env": variant.env, "change": variant.change.as_dict()}
-        limits = predict(asked, version, host_facts(sweep.host, variant.flags), knowledge)
+        limits = predict(asked, version, _host_of(sweep, variant), knowledge)
         if limits:
             found[variant.name] = limits
     return found
+
+
+def _host_of(sweep: Sweep, variant: Variant) -> dict[str, Any]:
+    """The facts that limits speak of: this host's, or on a host without GPUs those the campaign is meant for."""
+    facts = host_facts(sweep.host, variant.flags)
+    if planned_elsewhere(sweep) and facts["platform"] == "cuda":
+        meant = {name: value for name, value in (sweep.campaign.meant_for or {}).items() if name != "gpu"}
+        facts |= meant | {"compute_major": int(float(meant["compute_capability"]))}
+    return facts
+
+
+def planned_elsewhere(sweep: Sweep) -> bool:
+    """The campaign is for GPUs and this host has none."""
+    return sweep.campaign.meant_for is not None and not sweep.host.get("gpus")
 
 
 def predictions(sweep: Sweep) -> dict[str, list[str]]:
@@ -46,6 +61,9 @@ def reopened_dead_ends(sweep: Sweep, results: Path = RESULTS) -> list[dict[str, 
 def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
     """Sentences for the plan: the effect that the declared blocks can detect, and launches left out earlier."""
     lines = [resolution(sweep, results)]
+    if planned_elsewhere(sweep):
+        meant = sweep.campaign.meant_for or {}
+        lines.append(f"This host has no GPU: predictions are for {meant['gpu_count']}x {meant['gpu']}.")
     skipped = [
         x for x in sweep.schedule.launches if x.exists and record.read_json(x.path)["outcome"] == "not_run"
     ]
