@@ -124,7 +124,9 @@ def schedule(
     for arm in others or [prime]:
         existing = _existing_blocks(folder / arm.folder)
         found, block = 0, 0
-        while found < min(arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks):
+        while found < min(
+            arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks
+        ):
             block += 1
             if block in closed and block not in existing:
                 continue

@@ -17,7 +17,7 @@ from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.host_class import class_digest
 from sglang_sweep.host.sample import quick_check
-from sglang_sweep.launch.environment import server_environment
+from sglang_sweep.launch.environment import ambient, server_environment
 from sglang_sweep.launch.order import LaunchOrder, Limits
 from sglang_sweep.launch.pinning import thread_binding
 from sglang_sweep.stacks.models import Model, load_model
@@ -68,7 +68,7 @@ class Sweep:
             {name: stack.digest for name, stack in self.stacks.items()},
             {name: model.digest for name, model in self.models.items()},
             class_digest(self.host),
-            self.config["server_env"],
+            ambient(self.host["environment"]) | self.config["server_env"],
         )
         return plan.schedule(self.campaign, arms, RESULTS)
 
@@ -290,6 +290,10 @@ def host_for_planning(main_process: bool, dry_run: bool) -> dict[str, Any]:
 def refuse_other_host(host: dict[str, Any]) -> None:
     """Raises InfrastructureFault when this is no longer the host that the launch keys were made for."""
     changed = quick_check(host)
+    recorded, present = ambient(host["environment"]), ambient(os.environ)
+    for name in sorted({*recorded, *present}):
+        if recorded.get(name) != present.get(name):
+            changed.append(f"{name} was {recorded.get(name, 'unset')}, is {present.get(name, 'unset')}")
     if changed:
         raise InfrastructureFault(
             "this host is not the one in the launch keys: " + "; ".join(changed),
