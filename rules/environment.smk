@@ -1,9 +1,9 @@
 rule environment:
-    conda:
-        "../envs/controller.yaml"
     """Fingerprint this host anew and check it, its stacks and the campaigns' variants."""
     log:
         "results/logs/environment.log",
+    conda:
+        "../envs/controller.yaml"
     params:
         campaigns=SWEEPS.names,
         root=workflow.basedir,

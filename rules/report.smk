@@ -61,12 +61,35 @@ rule tables:
         "../workflow_scripts/tables.py"
 
 
-rule documents:
-    """Write findings.md, the living plan document, and index.html, the same with figures inside."""
+rule gather:
+    """Collect what the report shows beside the verdicts: profiles, economics, collectives, gate, predictions."""
     input:
         verdicts="results/{campaign}/verdicts.json",
         launches=lambda w: SWEEPS.launches(w.campaign),
         profiles=lambda w: SWEEPS.profiles(w.campaign),
+        communication=lambda w: SWEEPS.communication(w.campaign),
+        knowledge=collect("config/knowledge/{name}.yaml", name=sweep_workflow.KNOWLEDGE),
+        code=sweep_workflow.modules("gather", "traces", "foresight"),
+    output:
+        "results/{campaign}/report.json",
+    log:
+        "results/{campaign}/logs/gather.log",
+    conda:
+        "../envs/controller.yaml"
+    params:
+        root=lambda w: workflow.basedir,
+        declared=lambda w: SWEEPS.declared(w.campaign),
+    message:
+        "{wildcards.campaign}: profiles, economics and predictions for the report"
+    script:
+        "../workflow_scripts/gather.py"
+
+
+rule documents:
+    """Write findings.md, the living plan document, and index.html, the same with figures inside."""
+    input:
+        verdicts="results/{campaign}/verdicts.json",
+        beside="results/{campaign}/report.json",
         communication=lambda w: SWEEPS.communication(w.campaign),
         figures=[
             "reports/{campaign}/ratios.svg",
@@ -78,7 +101,7 @@ rule documents:
             "reports/templates/{name}",
             name=["findings.md.j2", "index.html.j2", "page.css"],
         ),
-        code=sweep_workflow.modules("report", "gather", "traces", "foresight"),
+        code=sweep_workflow.modules("report", "report_figures"),
     output:
         findings=report(
             "reports/{campaign}/findings.md",
@@ -96,9 +119,6 @@ rule documents:
         "results/{campaign}/logs/documents.log",
     conda:
         "../envs/controller.yaml"
-    params:
-        root=lambda w: workflow.basedir,
-        declared=lambda w: SWEEPS.declared(w.campaign),
     message:
         "{wildcards.campaign}: findings.md and index.html"
     script:

@@ -24,28 +24,20 @@ def sections(
     launches: Sequence[Path],
     profiles: Sequence[Path],
     communication: Path | None,
-    figures: Path,
 ) -> Sections:
-    """What is there; a part that was not made is left out. ``figures`` is the folder with the figures of the parts."""
+    """What is there; a part that was not made is left out."""
     records = [read_json(path) for path in launches]
     breakdowns = {
         record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
     }
-    spoken = speculation(sweep, records, breakdowns)
-    if spoken:
-        spoken["figure"] = str(figures / "speculation.svg")
-    heard = collectives(sweep, verdicts, communication, breakdowns)
-    if heard:
-        heard["figure"] = str(figures / "communication.svg")
     ready = Path("results") / sweep.campaign.name / "ready.json"
     return Sections(
         environment=sweep.host,
         gate=read_json(ready).get("gate") if ready.exists() else None,
-        launches=records,
         profiles={name: found["decode"] for name, found in breakdowns.items() if "decode" in found} or None,
         explanations=explanations(sweep, verdicts, breakdowns) or None,
-        speculation=spoken,
-        communication=heard,
+        speculation=speculation(sweep, records, breakdowns),
+        communication=collectives(sweep, verdicts, communication, breakdowns),
         reopened=reopened_dead_ends(sweep) or None,
         predictions=[
             p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found

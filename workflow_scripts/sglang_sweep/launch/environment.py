@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 CONTROLLER_ONLY = re.compile(
-    r"^(OMP|MKL|OPENBLAS|GOTO|VECLIB|NUMEXPR)_NUM_THREADS$|^VIRTUAL_ENV|^SNAKEMAKE|^PYTHON(HOME|STARTUP)$|^PS1$|^_$"
+    r"^(OMP|MKL|OPENBLAS|GOTO|VECLIB|NUMEXPR)_NUM_THREADS$|^VIRTUAL_ENV|^SNAKEMAKE|^PYTHON(HOME|STARTUP|PATH)$|^PS1$|^_$"
 )
 """Set by Snakemake (the thread counts, to its own ``threads``) or by the controller's virtual environment."""
 

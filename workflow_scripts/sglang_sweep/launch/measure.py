@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep import record
-from sglang_sweep.errors import InfrastructureFault
+from sglang_sweep import record, yaml_files
+from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.keys import MEASURING_VERSION
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.order import Instruments, LaunchOrder
@@ -19,7 +19,20 @@ def measure(launch: LaunchOrder, output: Path, instruments: Instruments) -> dict
     when told to stop; in every case no process of ours is left.
     """
     run = own(launch, output.parent, instruments, Run.measure_windows)
-    return keep(run, run.result(), output)
+    result = run.result()
+    record.write_json(run.folder / output.name, result)
+    _check(result, run.folder / output.name)
+    return keep(run, result, output)
+
+
+def _check(result: dict[str, Any], file: Path) -> None:
+    """A record of another form than everything downstream expects is our fault, not the variant's."""
+    try:
+        yaml_files.check(result, "launch", file)
+    except UserError as error:
+        raise InfrastructureFault(
+            f"the record of this launch is malformed: {error}", remedy="report this; its raw data are kept"
+        ) from None
 
 
 def own(launch: LaunchOrder, parent: Path, instruments: Instruments, work: Callable[[Run], None]) -> Run:
@@ -72,5 +85,6 @@ def not_run(launch: dict[str, Any], output: Path, reason: str) -> dict[str, Any]
         "probe": [],
         "windows": [],
     }
+    _check(result, output)
     record.write_json(output, result)
     return result

@@ -1,0 +1,19 @@
+"""Collect what the report of one campaign shows beside the verdicts. Rule: gather."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from sglang_sweep.gather import sections
+from sglang_sweep.job import logged
+from sglang_sweep.record import read_json, write_json
+from sglang_sweep.sweep import load_sweep
+
+with logged(snakemake.log[0]):
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    launches, profiles, communication = (
+        [Path(path) for path in snakemake.input.get(name, [])]
+        for name in ("launches", "profiles", "communication")
+    )
+    verdicts = read_json(Path(snakemake.input.verdicts))
+    found = sections(sweep, verdicts, launches, profiles, next(iter(communication), None))
+    write_json(Path(snakemake.output[0]), asdict(found))
