@@ -1,49 +1,35 @@
-"""A copy of the project to run snakemake in, as a user would."""
+"""Clones of the project: fresh ones, and copies of one in which a campaign was measured on the stand-in stack."""
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-SHIPPED = ("Snakefile", "config", "rules", "envs", "workflow_scripts", "profiles", "reports/templates", "reports/captions")
-
-Snakemake = Callable[..., subprocess.CompletedProcess[str]]
+from clone import Clone, fake_store
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """What a fresh clone holds, without anything generated."""
-    folder = tmp_path / "project"
-    for name in SHIPPED:
-        source, target = ROOT / name, folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", ".snakemake"))
-        else:
-            shutil.copy2(source, target)
-    return folder
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stacks and models of a site where both stand in for the real ones."""
+    return fake_store(tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture
-def snakemake(project: Path) -> Snakemake:
-    """Runs ``snakemake`` in the project and returns its result."""
+def project(tmp_path: Path, store: Path) -> Clone:
+    """A fresh clone on that site, with the default campaign."""
+    clone = Clone.fresh(tmp_path / "project")
+    clone.site(campaigns=["cpu-demo"], store=str(store))
+    return clone
 
-    def run(*arguments: str, check: bool = True, timeout: float = 1500) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("snakemake")), *arguments],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            check=False,
-        )
-        assert not check or done.returncode == 0, done.stdout + done.stderr
-        return done
 
-    return run
+@pytest.fixture(scope="session")
+def measured_once(tmp_path_factory: pytest.TempPathFactory, store: Path) -> Clone:
+    """The tiny campaign, launched, judged and reported; copied, never changed."""
+    clone = Clone.fresh(tmp_path_factory.mktemp("measured") / "project")
+    clone.site(campaigns=["tiny"], store=str(store))
+    (clone.folder / "output.txt").write_text(clone.snakemake("--cores", "all"))
+    return clone
+
+
+@pytest.fixture
+def measured(measured_once: Clone, tmp_path: Path) -> Clone:
+    """A copy of it."""
+    return measured_once.again(tmp_path / "measured")

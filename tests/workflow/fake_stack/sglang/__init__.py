@@ -1,0 +1,1 @@
+"""Stands in for SGLang in workflow tests: a recorded server's answers, without its minutes."""
