@@ -101,7 +101,7 @@ rule documents:
             "reports/templates/{name}",
             name=["findings.md.j2", "index.html.j2", "page.css"],
         ),
-        code=sweep_workflow.modules("report", "report_figures"),
+        code=sweep_workflow.modules("report", "report_documents"),
     output:
         findings=report(
             "reports/{campaign}/findings.md",
