@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from recorded_hosts import NAMES
-from sglang_sweep.host.host_class import class_digest, host_class, nominal_gib
+from sglang_sweep.host.host_class import class_digest, host_class
 from sglang_sweep.host.recording import RecordedSources
 from sglang_sweep.host.sample import quick_check, quick_sample
 
@@ -116,18 +116,8 @@ def test_two_fingerprints_of_one_host_are_not_changed_by_making_the_class(host: 
     assert fp == kept
 
 
-@pytest.mark.parametrize(
-    ("total", "nominal"),
-    [
-        (7.75, 8),
-        (23.5, 24),
-        (31.1, 32),
-        (62.7, 64),
-        (125.9, 128),
-        (503.5, 512),
-        (1007.2, 1024),
-        (1510.3, 1536),
-    ],
-)
-def test_a_kernel_that_reserves_a_little_more_is_the_same_memory(total: float, nominal: int) -> None:
-    assert nominal_gib(total) == nominal_gib(total - 0.05) == nominal
+def test_memory_that_a_virtual_machine_grows_while_it_runs_is_the_same_host(host: Host) -> None:
+    fp = host("h200-x2")
+    grown = copy.deepcopy(fp)
+    grown["memory"]["total_gib"] = 255.0
+    assert class_digest(grown) == class_digest(fp)

@@ -18,7 +18,6 @@ OUTSIDE_THE_CLASS = (
 )
 
 NAMES = {
-    "memory_gib": "main memory (GiB)",
     "virtual_machine": "virtual machine",
     "cpu.model": "CPU",
     "cpu.governor": "CPU governor",

@@ -1,12 +1,12 @@
 """The host's class: the facts that move performance, and their digest, which goes into every launch's key.
 
 A fact belongs here when changing it can change a number, and when it stays put while nobody changes the
-machine. So temperature, current clocks, free memory, host name, UUIDs and free disk are left out; so is the
+machine. So temperature, current clocks, host name, UUIDs and free disk are left out;
+main memory too, which virtual machines grow while they run (one with two H200 went from 31 to 255 GiB); the
 kernel's version (security updates would void every campaign) and the CUDA toolkit (its kernels stay in JIT
 caches, and a stack's own is in the stack's digest). Drift still reports those two.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +44,6 @@ DRIVER_PARAMETERS = (
 def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
     """The class facts of a fingerprint; a fact that was unreadable is null here too."""
     cpu, driver, gpus = fp["cpu"], fp["driver"], fp["gpus"]
-    memory_gib = fp["memory"]["total_gib"]
     parameters = driver["parameters"]
     nodes = cpu["numa_nodes"]
     facts: dict[str, Any] = {
@@ -54,7 +53,6 @@ def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
             **{name: cpu[name] for name in ("model", "sockets", "cores", "threads", "governor")},
             "numa_nodes": None if nodes is None else len(nodes),
         },
-        "memory_gib": None if memory_gib is None else nominal_gib(memory_gib),
         "gpus": None if gpus is None else [_gpu_class(gpu) for gpu in gpus],
         "driver": {
             **{name: driver[name] for name in ("version", "cuda", "kernel_module")},
@@ -69,15 +67,6 @@ def host_class(fp: Mapping[str, Any]) -> dict[str, Any]:
         redirecting = fp["acs"]["redirecting"]
         facts["acs"] = {"redirecting": None if redirecting is None else len(redirecting)}
     return facts
-
-
-def nominal_gib(total_gib: float) -> int:
-    """What is built in, from what the kernel leaves over (one or two percent less, varying with each boot).
-
-    Rounded up in the steps that memory is sold in: 1 GiB below 16, 4 below 64, 16 below 512, else 64.
-    """
-    step = next((step for bound, step in ((16, 1), (64, 4), (512, 16)) if total_gib < bound), 64)
-    return math.ceil(total_gib / step) * step
 
 
 def class_digest(fp: Mapping[str, Any]) -> str:
