@@ -109,3 +109,10 @@ def test_the_report_shows_every_scenario_and_the_figure_is_drawn(tmp_path):
     assert any("median scenario" in sentence for sentence in conclusions(table, CONFIG))
     draw(table, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_the_noisy_arm_is_the_variant_it_says():
+    scenario = Scenario("noisy", window_sd=0.0, noisy_arm=10.0, noisy_index=2)
+    for schedule, baselines in ((simulate.launches, 2), (simulate.arm_after_arm, 1)):
+        logs = schedule(scenario, [0.0] * 4, 10, 30, np.random.default_rng(5))
+        assert logs[..., 0].std(axis=(0, 1)).argmax() == baselines + 2
