@@ -67,12 +67,9 @@ def look_inside(stack: Stack, store: Path, log: Log) -> dict[str, Any]:
     reason, than as the dead end of every variant.
     """
     log(f"importing SGLang in the stack {stack.name} to see what is really there (about a minute)")
-    environment = {**os.environ, **stack.env}
-    for name in (
-        "PYTHONPATH",
-        "PYTHONDONTWRITEBYTECODE",
-    ):  # what it imports is byte-compiled, for fast launches
-        environment.pop(name, None)
+    # What is imported is byte-compiled, for fast launches, whatever the caller prefers.
+    ambient = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+    environment = ambient | stack.env
     if stack.kind == "container":
         command = [*stack.run(store), "-c", IMPORTABLE.read_text(encoding="utf-8")]
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -103,8 +104,12 @@ def load_stack(envs_dir: Path, name: str) -> Stack:
     yaml_files.check(declared, "stack", file)
     kind = declared["kind"]
     version = python_for(declared["python"], file)
-    if kind == "existing":
-        found = distributions(interpreter_of(declared, file))
+    contents: dict[str, Any]
+    if kind == "existing" and declared["sglang"] and not _is_there(declared["interpreter"]):
+        # On another machine the campaign can still be read and planned; a launch asks for the interpreter itself.
+        contents = {"absent": declared["interpreter"]}
+    elif kind == "existing":
+        found = distributions(interpreter_of(declared, file), declared["env"])
         declared["sglang"] = found["distributions"].get("sglang", declared["sglang"])
         if declared["sglang"] is None:
             raise UserError(
@@ -186,6 +191,10 @@ def python_for(specifier: str, file: Path, running: str | None = None) -> str:
     return running if running in fitting else fitting[-1]
 
 
+def _is_there(interpreter: str) -> bool:
+    return shutil.which(Path(interpreter).expanduser()) is not None
+
+
 def interpreter_of(declared: dict[str, Any], file: Path) -> Path:
     """The interpreter an existing stack names. Raises UserError when it cannot be run."""
     given = str(declared["interpreter"])
@@ -200,13 +209,21 @@ def interpreter_of(declared: dict[str, Any], file: Path) -> Path:
     return Path(found)
 
 
-def distributions(python: Path) -> dict[str, Any]:
-    """``{"python": "3.12", "distributions": {name: version}}`` of an interpreter, without importing any of them."""
+def distributions(python: Path, env: dict[str, str]) -> dict[str, Any]:
+    """``{"python": "3.12", "distributions": {name: version}}`` of an interpreter, without importing any of them.
+
+    ``env`` is the stack's own, since a PYTHONPATH in it decides what is there.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | env
     program = (
-        "import json, sys, importlib.metadata as m; print(json.dumps({'python': '%d.%d' % sys.version_info[:2], "
-        "'distributions': {d.metadata['Name']: d.version for d in m.distributions() if d.metadata['Name']}}))"
+        "import json, sys, importlib.metadata as m; found = {}\n"
+        "for d in m.distributions():  # the first on the path is the one that is imported\n"
+        "    if d.metadata['Name']: found.setdefault(d.metadata['Name'], d.version)\n"
+        "print(json.dumps({'python': '%d.%d' % sys.version_info[:2], 'distributions': found}))"
     )
-    done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [python, "-c", program], capture_output=True, text=True, timeout=120, check=False, env=environment
+    )
     if done.returncode:
         raise UserError(f"{python} does not run: {done.stderr.strip()[-300:]}", key="interpreter")
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
