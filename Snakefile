@@ -7,13 +7,18 @@
 #   snakemake --cores 1 environment                fingerprint of this host, checks of host and stacks
 #
 # Results lie in results/<campaign>/, reports in reports/<campaign>/. rules/ is in the order of the data.
+import os
 import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
 
 min_version("9.25")
+# This clone's library comes before an installed one, which may be another clone's; in the scripts, too.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow_scripts"))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
 from sglang_sweep import workflow as sweep_workflow
 
@@ -28,7 +33,6 @@ SWEEPS = sweep_workflow.Sweeps(
     config,
     root=Path(workflow.basedir),
     main_process=workflow.is_main_process,
-    dry_run=workflow.dryrun,
 )
 
 

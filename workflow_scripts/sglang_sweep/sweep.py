@@ -277,14 +277,11 @@ def recorded_host() -> dict[str, Any]:
     return host
 
 
-def host_for_planning(main_process: bool, dry_run: bool) -> dict[str, Any]:
-    """The recorded fingerprint, or a fresh one; a job never makes one, and a dry run never writes one."""
+def host_for_planning(main_process: bool) -> dict[str, Any]:
+    """The recorded fingerprint, or a fresh one; a job never makes one."""
     if ENVIRONMENT.exists() or not main_process:
         return recorded_host()
-    host = fingerprint()
-    if not dry_run:
-        record.write_json(ENVIRONMENT, host)
-    return host
+    return fingerprint()
 
 
 def refuse_other_host(host: dict[str, Any]) -> None:

@@ -9,8 +9,9 @@ from rich.console import Console
 from sglang_sweep import plan
 from sglang_sweep.campaign import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.record import read_json, write_json
 from sglang_sweep.stacks.stack import Stack, load_stack
-from sglang_sweep.sweep import RESULTS, Sweep, host_for_planning, load_config, load_sweep
+from sglang_sweep.sweep import ENVIRONMENT, RESULTS, Sweep, host_for_planning, load_config, load_sweep
 
 LIBRARY = Path(__file__).parent
 
@@ -21,11 +22,11 @@ KNOWLEDGE = ("log", "engagement", "causes", "implications", "limits")
 class Sweeps:
     """All campaigns a run may touch, loaded when first asked for; wrong configuration ends the run, readably."""
 
-    def __init__(self, config: dict[str, Any], root: Path, *, main_process: bool, dry_run: bool) -> None:
+    def __init__(self, config: dict[str, Any], root: Path, *, main_process: bool) -> None:
         self.root = root
         try:
             self.config = load_config(config)
-            self.host = host_for_planning(main_process, dry_run)
+            self.host = host_for_planning(main_process)
             self.named = [self._load(name) for name in self.config["campaigns"]]
         except (UserError, InfrastructureFault) as error:
             _end(error)
@@ -155,7 +156,9 @@ class Sweeps:
         return self.sweep(campaign).schedule.priority(launch, int(block))
 
     def announce(self) -> None:
-        """What this run will cost, before it starts."""
+        """What this run will cost, before it starts. Only a run that really starts keeps the fingerprint."""
+        if not ENVIRONMENT.exists():
+            write_json(ENVIRONMENT, self.host)
         for sweep in self.named:
             cost = plan.estimate(sweep.schedule, RESULTS)
             if cost.launches:
@@ -166,7 +169,6 @@ class Sweeps:
 
     def summarise(self) -> None:
         """One line a variant, and where the report is."""
-        from sglang_sweep.record import read_json
         from sglang_sweep.report.terminal import verdict_table
 
         console = Console(stderr=True, highlight=False)
