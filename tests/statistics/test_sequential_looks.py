@@ -58,7 +58,9 @@ def test_looking_often_costs_less_than_bonferroni_and_more_than_nothing():
 
 def test_the_limit_of_a_level_is_the_inverse_of_crossing():
     for level in (0.05, 0.025, 0.05 / 16):
-        assert boundary.crossing(boundary.limit(level, 6), 6) == pytest.approx(level, rel=1e-6)
+        assert boundary.crossing(
+            boundary.limit(level, boundary.PRIOR_DF), boundary.PRIOR_DF
+        ) == pytest.approx(level, rel=1e-6)
 
 
 def test_the_first_look_is_an_ordinary_t_test():
@@ -74,7 +76,7 @@ def test_noise_is_shared_by_the_formula_of_smyth():
     other = {1: 0.03, 2: -0.03, 3: 0.00}  # variance 9e-4, 2 df
     (look,) = looks(mine, [other])
     assert look.df == 2 + boundary.PRIOR_DF
-    assert look.error**2 * 3 == pytest.approx((6 * 9e-4 + 2 * 1e-4) / 8, rel=1e-12)
+    assert look.error**2 * 3 == pytest.approx((8 * 9e-4 + 2 * 1e-4) / 10, rel=1e-12)
 
 
 def test_an_arm_noisier_than_the_others_keeps_its_own_spread():

@@ -172,3 +172,11 @@ def test_one_variant_without_a_second_baseline_still_works(launch, design):
     ]
     for mode in ("fixed", "adaptive"):
         assert row(analyse(records, {}, design | {"mode": mode}), "v")["ratio"] == pytest.approx(2, rel=0.01)
+
+
+def test_shared_noise_does_not_convince_where_an_arms_own_noise_does_not(campaign, design):
+    quiet = {b: 100.0 + 0.01 * (b % 2) for b in range(1, 5)}
+    values = {"baseline": quiet, "baseline-prime": dict(quiet), "calm": dict(quiet)}
+    values["wild"] = {1: 101.0, 2: 130.0, 3: 104.0, 4: 125.0}
+    e = examine(campaign(values), {}, design | {"mode": "adaptive"})
+    assert str(e.decisions["wild"].verdict) == "INCONCLUSIVE"

@@ -17,13 +17,15 @@ from sglang_sweep.statistics.verdict import Design
 class Tested:
     """A comparison (None without a usable block), its logs by block, and the blocks that were stale.
 
-    In adaptive mode ``history`` holds the looks, and the comparison's p-values and interval count them.
+    In adaptive mode ``history`` holds the looks, the comparison's p-values and interval count them, and
+    ``own_p`` is the p of a difference over all looks that shares no noise with other arms.
     """
 
     comparison: Comparison | None
     logs: Mapping[int, Sequence[float]] = field(default_factory=dict)
     stale: frozenset[int] = frozenset()
     history: tuple[Look, ...] = ()
+    own_p: float = 0.0
 
     @property
     def ratios(self) -> dict[int, float]:
@@ -73,12 +75,15 @@ def _counting_looks(
         for other in tested
         if other != name
     ]
-    history = looks(mine.ratios, others)
+    history, own = looks(mine.ratios, others), mine.comparison
     interval = repeated_interval(history)
+    if interval is None or own.ci95 is None or own.equivalence_p is None:  # before the first look
+        return replace(mine, comparison=replace(own, ci95=None, p_value=None, equivalence_p=None))
     comparison = replace(
-        mine.comparison,
-        ci95=None if interval is None else (math.exp(interval[0]), math.exp(interval[1])),
-        p_value=sequential_p(history) if history else None,
-        equivalence_p=sequential_tost_p(history, margin) if history else None,
+        own,
+        ci95=(min(math.exp(interval[0]), own.ci95[0]), max(math.exp(interval[1]), own.ci95[1])),
+        p_value=sequential_p(history),
+        equivalence_p=max(sequential_tost_p(history, margin), own.equivalence_p),
     )
-    return replace(mine, comparison=comparison, history=tuple(history))
+    own_p = sequential_p(looks(mine.ratios))
+    return replace(mine, comparison=comparison, history=tuple(history), own_p=own_p)

@@ -32,7 +32,7 @@ from sglang_sweep.statistics import crossing_table
 
 FIRST_LOOK = 3
 LAST_LOOK = 40
-PRIOR_DF = 6
+PRIOR_DF = 8
 """Weight of the launch noise seen in the other arms, see `sequential`."""
 
 NODES, POINTS = 240, 64

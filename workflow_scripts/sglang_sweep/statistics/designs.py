@@ -100,7 +100,8 @@ def ours_adaptive(logs: Array, design: Design) -> Outcome:
         p, same_p, half = looks.p(), looks.equivalence_p()[:, :-1], looks.half()
         beyond = np.abs(looks.mean[:, -1]) - half[:, -1] > design.margin
         void |= ((p[:, -1] < design.aa_alpha) | beyond) & (looks.n[:, -1] > 0)
-        p_holm, mean, n = holm_adjusted(p[:, :-1]), looks.mean[:, :-1], looks.n[:, :-1]
+        p_holm = np.maximum(holm_adjusted(p[:, :-1]), looks.own_p()[:, :-1])
+        mean, n = looks.mean[:, :-1], looks.n[:, :-1]
         judged = (verdict == OPEN) & (n > 0) & ~void[:, None]
         now = _classify(p_holm, same_p, mean, n, design, logs, seen[..., :-1], judged)
         verdict = np.where(judged, now, verdict)
@@ -122,7 +123,9 @@ class _Looks:
         self.factor, self.margin, self.prior = factor, margin, boundary.PRIOR_DF
         self.n, self.mean = np.zeros((2, *shape))
         self.sd = np.full(shape, math.sqrt(UNKNOWN))
+        self.own_sd = self.sd
         self.best = {side: np.full(shape, np.inf) for side in ("up", "down", "above", "below")}
+        self.own_best = {side: np.full(shape, np.inf) for side in ("up", "down")}
 
     def look(self, seen: Array) -> None:
         """Look at arms with a new block; ``seen`` are log ratios by (replication, block, arm)."""
@@ -136,13 +139,14 @@ class _Looks:
         error = sd / np.sqrt(np.maximum(n, 1))
         weight = np.array([boundary.weight(k) for k in range(seen.shape[1] + 1)])[n.astype(int)]
         distances = {"up": mean, "down": -mean, "above": mean + self.margin, "below": self.margin - mean}
-        for side, distance in distances.items():
-            p = _sf(distance / error, n - 1 + self.prior)
-            spent = np.divide(p, weight, out=np.full_like(mean, np.inf), where=new)
-            self.best[side] = np.minimum(self.best[side], spent)
-        self.n, self.mean, self.sd = (
-            np.where(new, now, before) for now, before in ((n, self.n), (mean, self.mean), (sd, self.sd))
-        )
+        own_error = np.maximum(np.sqrt(own / np.maximum(n, 1)), 1e-12)
+        for best, by, prior in ((self.best, error, self.prior), (self.own_best, own_error, 0)):
+            for side in best:
+                p = _sf(distances[side] / by, n - 1 + prior)
+                spent = np.divide(p, weight, out=np.full_like(mean, np.inf), where=new)
+                best[side] = np.minimum(best[side], spent)
+        last = ((n, self.n), (mean, self.mean), (sd, self.sd), (np.sqrt(own), self.own_sd))
+        self.n, self.mean, self.sd, self.own_sd = (np.where(new, now, before) for now, before in last)
 
     def p(self) -> Array:
         """Two-sided p of a difference, over all looks."""
@@ -150,17 +154,27 @@ class _Looks:
             1.0, 2 * boundary.crossings(np.minimum(self.best["up"], self.best["down"]), self.prior)
         )
 
+    def own_p(self) -> Array:
+        """The same from each arm's own spread alone."""
+        least = np.minimum(self.own_best["up"], self.own_best["down"])
+        return np.minimum(1.0, 2 * boundary.crossings(least, 0))
+
     def equivalence_p(self) -> Array:
-        """p of the two one-sided tests, over all looks."""
-        return boundary.crossings(np.maximum(self.best["above"], self.best["below"]), self.prior)
+        """p of the two one-sided tests, over all looks, and not below the plain one of the arm's own
+        spread."""
+        error = self.own_sd / np.sqrt(np.maximum(self.n, 1))
+        own = _sf((self.margin - np.abs(self.mean)) / error, self.n - 1)
+        shared = boundary.crossings(np.maximum(self.best["above"], self.best["below"]), self.prior)
+        return np.maximum(shared, own)
 
     def half(self) -> Array:
-        """Half width of the 95 % interval that holds over all looks."""
+        """Half width of the 95 % interval that holds over all looks, and not below the arm's own plain one."""
         most = int(self.n.max()) + 1
         level = np.array([boundary.look_level(k, 0.025, self.prior) for k in range(most)])[self.n.astype(int)]
         df = np.maximum(self.n - 1 + self.prior, 1)
         quantile = np.where(level > 0, -special.stdtrit(df, np.maximum(level, 1e-300)), np.inf)
-        return np.asarray(quantile * self.sd / np.sqrt(np.maximum(self.n, 1)), dtype=float)
+        own = special.stdtrit(np.maximum(self.n - 1, 1), 0.975) * self.own_sd
+        return np.asarray(np.maximum(quantile * self.sd, own) / np.sqrt(np.maximum(self.n, 1)), dtype=float)
 
 
 def one_arm_after_another(logs: Array, design: Design, windows_as_replicates: bool = False) -> Outcome:

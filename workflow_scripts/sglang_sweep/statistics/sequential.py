@@ -5,15 +5,17 @@ its p-values but that each is valid (Maurer and Bretz 2013, "Multiple testing in
 
 Spread: after three blocks an arm has two degrees of freedom, and a t-test with two wastes most of what was
 measured. The noise of a launch is largely that of the host, so every other arm and the A/A' pair say
-something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 6 more degrees of freedom,
+something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 8 more degrees of freedom,
 the moderated t of Smyth (2004, "Linear models and empirical Bayes methods for assessing differential
 expression"):
 
-s^2 = (6 s0^2 + (n - 1) s_own^2) / (6 + n - 1),  t with 6 + n - 1 degrees of freedom
+s^2 = (8 s0^2 + (n - 1) s_own^2) / (8 + n - 1),  t with 8 + n - 1 degrees of freedom
 
-which is exact if the variance of arms scatters like s0^2 * 6 / chi2_6, that is if nine arms in ten have
-between 0.7 and 1.9 times the usual spread. It is conservative where they are alike. An arm never gets less
-than its own spread, which guards an arm that is noisier still; the calibration shows how far.
+which is exact if the variance of arms scatters like s0^2 * 8 / chi2_8, that is if nine arms in ten have
+between 0.7 and 1.7 times the usual spread. It is conservative where they are alike. Against an arm noisier
+still: it never gets less than its own spread; a difference must also convince by the sequential t-test of
+its own spread alone, at alpha without Holm; equivalence also by its own plain TOST; and the interval is
+never narrower than its own.
 """
 
 from __future__ import annotations

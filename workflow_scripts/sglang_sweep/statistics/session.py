@@ -79,7 +79,8 @@ def examine(
     }
     family = tuple(name for name in names if name != prime and _may_be_tested(facts[name], design))
     for name, p in holm({name: _p(tested[name]) for name in family}).items():
-        facts[name] = replace(facts[name], p_holm=p)
+        # Shared noise earns an arm its place in the family; by its own noise alone it must convince too.
+        facts[name] = replace(facts[name], p_holm=max(p, tested[name].own_p))
     decisions = {name: decide(facts[name], design) for name in names}
     return Examination(design, baseline, primary, arms, names, family, void, tested, facts, decisions)
 

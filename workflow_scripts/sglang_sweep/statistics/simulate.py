@@ -23,7 +23,7 @@ class Scenario:
 
     ``drift`` is none, linear, step (at a random moment) or walk; ``tails`` normal or t3 (Student's t of 3
     df, scaled to the same spread); an outlier is a launch slower by ``outlier_size``; ``noisy_arm``
-    multiplies the spread of the one arm ``noisy_index``.
+    multiplies the spread of the variant ``noisy_index`` (the first is 0).
     """
 
     name: str
@@ -37,7 +37,7 @@ class Scenario:
     outlier_size: float = 0.2
     missing_rate: float = 0.0
     noisy_arm: float = 1.0
-    noisy_index: int = 4
+    noisy_index: int = 0
 
 
 def launches(
@@ -53,7 +53,7 @@ def launches(
     positions = _positions(arms, blocks)[seeds]
     when = np.arange(blocks)[:, None] * arms + positions  # index of the launch in the session
     level = _take(_drift(scenario, arms, blocks * arms, replications, rng), when)
-    return _measure(scenario, np.array([0.0, 0.0, *effects]), level, rng)
+    return _measure(scenario, np.array([0.0, 0.0, *effects]), 2, level, rng)
 
 
 def arm_after_arm(
@@ -69,7 +69,7 @@ def arm_after_arm(
     span = max(SESSION_BLOCKS * arms, each * arms)
     when = np.broadcast_to(when * (span // (each * arms)), (replications, each, arms))
     level = _take(_drift(scenario, arms, span, replications, rng), when)
-    return _measure(scenario, np.array([0.0, *effects]), level, rng)
+    return _measure(scenario, np.array([0.0, *effects]), 1, level, rng)
 
 
 ORDERS = 256
@@ -105,12 +105,14 @@ def _take(level: Array, when: NDArray[np.int64]) -> Array:
     return flat.reshape(when.shape)
 
 
-def _measure(scenario: Scenario, effects: Array, level: Array, rng: np.random.Generator) -> Array:
+def _measure(
+    scenario: Scenario, effects: Array, baselines: int, level: Array, rng: np.random.Generator
+) -> Array:
     shape = level.shape
     heavy = scenario.tails == "t3"
     noise = rng.standard_t(3, shape) / np.sqrt(3) if heavy else rng.standard_normal(shape)
     spread = np.full(shape[-1], scenario.launch_sd)
-    spread[shape[-1] - effects.size + min(scenario.noisy_index, effects.size - 1)] *= scenario.noisy_arm
+    spread[baselines + scenario.noisy_index] *= scenario.noisy_arm
     value = effects + level + noise * spread
     value = value - scenario.outlier_size * (rng.random(shape) < scenario.outlier_rate)
     value = np.where(rng.random(shape) < scenario.missing_rate, np.nan, value)
