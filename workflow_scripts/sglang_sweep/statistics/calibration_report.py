@@ -105,7 +105,7 @@ def conclusions(table: pd.DataFrame, config: Mapping[str, Any]) -> list[str]:
         f"Family-wise false WIN or LOSS: at most {worst.false_win:.1%} ({worst.design}, {worst.scenario}).",
         f"95 % interval, fixed design: covers {fixed.coverage.min():.1%} ({least}) to {fixed.coverage.max():.1%}; "
         f"adaptive, over all looks at once: {adaptive.coverage.min():.1%} or more.",
-        f"The adaptive design uses {share.median():.0%} of the launches of {config['fixed_blocks']} fixed blocks in "
+        f"The adaptive design uses {share.median():.1%} of the launches of {config['fixed_blocks']} fixed blocks in "
         f"the median scenario ({share.iloc[0]:.0%} for {share.index[0]}, {share.iloc[-1]:.0%} for {share.index[-1]}). "
         f"About the median ({middle}) it finds {gain[middle]:+.1%} of the differences and shows "
         f"{same[middle]:+.1%} of the nothings against the fixed design; over all scenarios {gain.min():+.1%} to "
