@@ -31,7 +31,6 @@ report: "reports/captions/workflow.rst"
 
 SWEEPS = sweep_workflow.Sweeps(
     config,
-    root=Path(workflow.basedir),
     main_process=workflow.is_main_process,
 )
 

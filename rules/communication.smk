@@ -1,7 +1,13 @@
 rule communication:
     """Measure all-reduce alone by message size, on the ranks and stack of the baseline."""
     input:
-        ready=ancient("results/{campaign}/ready.json"),
+        lambda w: ancient(
+            SWEEPS.before(
+                f"results/{w.campaign}/communication.json",
+                w.campaign,
+                SWEEPS.sweep(w.campaign).schedule.arms[0].folder,
+            )
+        ),
     output:
         "results/{campaign}/communication.json",
     log:
@@ -12,8 +18,6 @@ rule communication:
     threads: EVERY_CORE
     resources:
         gpu=1,
-    params:
-        root=workflow.basedir,
     message:
         "{wildcards.campaign}: collectives alone"
     script:

@@ -6,6 +6,5 @@ rule environment:
         "../envs/controller.yaml"
     params:
         campaigns=SWEEPS.names,
-        root=workflow.basedir,
     script:
         "../workflow_scripts/environment.py"

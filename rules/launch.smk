@@ -1,8 +1,13 @@
 rule launch:
     """Own one server from spawn to proven-gone; a variant that fails is a result, not an error."""
     input:
-        ready=ancient("results/{campaign}/ready.json"),
-        needs=lambda w: ancient(SWEEPS.requirements_of(w.campaign, w.launch)),
+        lambda w: ancient(
+            SWEEPS.before(
+                f"results/{w.campaign}/launches/{w.launch}/block-{w.block}/launch.json",
+                w.campaign,
+                w.launch,
+            )
+        ),
     output:
         ensure(
             "results/{campaign}/launches/{launch}/block-{block}/launch.json",
@@ -17,8 +22,6 @@ rule launch:
     threads: EVERY_CORE
     resources:
         gpu=1,
-    params:
-        root=workflow.basedir,
     message:
         "{wildcards.campaign}: launch of {wildcards.launch}, block {wildcards.block}"
     script:

@@ -7,6 +7,5 @@ rule plan:
     params:
         campaigns=SWEEPS.names,
         host=SWEEPS.host,
-        root=workflow.basedir,
     script:
         "../workflow_scripts/plan.py"

@@ -8,8 +8,6 @@ rule stack:
     conda:
         "../envs/controller.yaml"
     threads: EVERY_CORE
-    params:
-        envs=f"{workflow.basedir}/envs",
     message:
         "Building the stack {wildcards.stack} (minutes; once for all campaigns)"
     script:
@@ -29,7 +27,6 @@ rule model:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     params:
-        envs=f"{workflow.basedir}/envs",
         converter=lambda w: SWEEPS.converter(w.model).name,
     message:
         "Making the model {wildcards.model}"
@@ -40,15 +37,15 @@ rule model:
 rule ready:
     """Wait for every stack and model, so that nothing is built while something is measured."""
     input:
-        lambda w: SWEEPS.requirements(w.campaign),
+        lambda w: ancient(SWEEPS.requirements(w.campaign)),
     output:
-        "results/{campaign}/ready.json",
+        "results/{campaign}/ready-{arms}.json",
     log:
-        "results/{campaign}/logs/ready.log",
+        "results/{campaign}/logs/ready-{arms}.log",
+    wildcard_constraints:
+        arms="[0-9a-f]{10}",
     conda:
         "../envs/controller.yaml"
-    params:
-        root=workflow.basedir,
     message:
         "Checking that {wildcards.campaign} may run on this host"
     script:

@@ -1,8 +1,13 @@
 rule profile:
     """One launch with the profiler and NCCL's log on, never a measured one."""
     input:
-        ready=ancient("results/{campaign}/ready.json"),
-        needs=lambda w: ancient(SWEEPS.requirements_of(w.campaign, w.launch)),
+        lambda w: ancient(
+            SWEEPS.before(
+                f"results/{w.campaign}/profiles/{w.launch}/profile.json",
+                w.campaign,
+                w.launch,
+            )
+        ),
     output:
         ensure("results/{campaign}/profiles/{launch}/profile.json", non_empty=True),
     log:
@@ -13,8 +18,6 @@ rule profile:
     threads: EVERY_CORE
     resources:
         gpu=1,
-    params:
-        root=workflow.basedir,
     message:
         "{wildcards.campaign}: profile launch of {wildcards.launch}"
     script:

@@ -77,7 +77,6 @@ rule gather:
     conda:
         "../envs/controller.yaml"
     params:
-        root=lambda w: workflow.basedir,
         declared=lambda w: SWEEPS.declared(w.campaign),
     message:
         "{wildcards.campaign}: profiles, economics and predictions for the report"

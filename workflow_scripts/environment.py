@@ -14,7 +14,7 @@ with told(snakemake.log[0]):
         print(line)
     runnable = True
     for name in snakemake.params.campaigns:
-        sweep = load_sweep(name, snakemake.config, Path(snakemake.params.root), host)
+        sweep = load_sweep(name, snakemake.config, host)
         text, ok = environment_report(
             host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
         )

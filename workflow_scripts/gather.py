@@ -9,7 +9,7 @@ from sglang_sweep.record import read_json, write_json
 from sglang_sweep.sweep import load_sweep
 
 with logged(snakemake.log[0]):
-    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
     launches, profiles, communication = (
         [Path(path) for path in snakemake.input.get(name, [])]
         for name in ("launches", "profiles", "communication")

@@ -9,7 +9,7 @@ from sglang_sweep.stopping import why_not_run
 from sglang_sweep.sweep import load_sweep, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
-    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
     folder, block = snakemake.wildcards.launch, int(snakemake.wildcards.block)
     output = Path(snakemake.output[0])
     reason = why_not_run(sweep, folder, block)

@@ -1,7 +1,5 @@
 """Print what would run, why, what it would cost, and what is predicted. Rule: plan."""
 
-from pathlib import Path
-
 from sglang_sweep.foresight import notes, predictions
 from sglang_sweep.job import told
 from sglang_sweep.plan import estimate
@@ -10,6 +8,6 @@ from sglang_sweep.sweep import RESULTS, load_sweep
 
 with told(snakemake.log[0]):
     for name in snakemake.params.campaigns:
-        sweep = load_sweep(name, snakemake.config, Path(snakemake.params.root), snakemake.params.host)
+        sweep = load_sweep(name, snakemake.config, snakemake.params.host)
         cost = estimate(sweep.schedule, RESULTS)
         console().print(render_plan(sweep.schedule, cost, RESULTS, predictions(sweep), notes(sweep)))

@@ -8,7 +8,7 @@ from sglang_sweep.launch.profiled import profile
 from sglang_sweep.sweep import load_sweep, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
-    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
     refuse_other_host(sweep.host)
     order = sweep.launch_order(snakemake.wildcards.launch, 0)
     result = profile(

@@ -10,7 +10,7 @@ from sglang_sweep.record import write_json
 from sglang_sweep.sweep import load_sweep
 
 with logged(snakemake.log[0]):
-    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config, Path(snakemake.params.root))
+    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
     text, ok = environment_report(
         sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
+from sglang_sweep.digest import digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
 from sglang_sweep.host.fingerprint import fingerprint
@@ -28,6 +29,9 @@ ENVIRONMENT = Path("results/environment.json")
 
 RESULTS = Path("results")
 
+ENVS = Path(__file__).parents[2] / "envs"
+"""The stacks of this clone. Not a parameter of any rule: a clone that is moved must not measure again."""
+
 
 def default_store() -> Path:
     """The user's cache folder (XDG base directory specification)."""
@@ -40,7 +44,6 @@ class Sweep:
 
     campaign: Campaign
     config: dict[str, Any]
-    root: Path
     host: dict[str, Any]
 
     @property
@@ -52,7 +55,7 @@ class Sweep:
     @cached_property
     def stacks(self) -> dict[str, Stack]:
         """By name, the baseline's first."""
-        return {name: load_stack(self.root / "envs", name) for name in self.campaign.stacks}
+        return {name: load_stack(ENVS, name) for name in self.campaign.stacks}
 
     @cached_property
     def models(self) -> dict[str, Model]:
@@ -71,6 +74,12 @@ class Sweep:
             ambient(self.host["environment"]) | self.config["server_env"],
         )
         return plan.schedule(self.campaign, arms, RESULTS)
+
+    @property
+    def ready(self) -> Path:
+        """The file that says these arms may run on this host; named by them, so that others are checked anew."""
+        asked = digest({arm.name: arm.key for arm in self.schedule.arms})
+        return RESULTS / self.campaign.name / f"ready-{asked}.json"
 
     def stack_marker(self, stack: str) -> Path:
         """The file whose presence says that the stack is complete."""
@@ -257,14 +266,14 @@ def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml")
     return config
 
 
-def load_sweep(name: str, config: dict[str, Any], root: Path, host: dict[str, Any] | None = None) -> Sweep:
+def load_sweep(name: str, config: dict[str, Any], host: dict[str, Any] | None = None) -> Sweep:
     """The campaign ``name`` on this site; ``host`` is the recorded fingerprint.
 
     Raises UserError(s) for anything wrong in the configuration, InfrastructureFault without a fingerprint.
     """
     if host is None:
         host = recorded_host()
-    sweep = Sweep(load_campaign(name), load_config(config), root, host)
+    sweep = Sweep(load_campaign(name), load_config(config), host)
     sweep.check_flags()
     return sweep
 

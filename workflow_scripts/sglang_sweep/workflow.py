@@ -11,7 +11,7 @@ from sglang_sweep.campaign import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.record import read_json, write_json
 from sglang_sweep.stacks.stack import Stack, load_stack
-from sglang_sweep.sweep import ENVIRONMENT, RESULTS, Sweep, host_for_planning, load_config, load_sweep
+from sglang_sweep.sweep import ENVIRONMENT, ENVS, RESULTS, Sweep, host_for_planning, load_config, load_sweep
 
 LIBRARY = Path(__file__).parent
 
@@ -22,8 +22,7 @@ KNOWLEDGE = ("log", "engagement", "causes", "implications", "limits")
 class Sweeps:
     """All campaigns a run may touch, loaded when first asked for; wrong configuration ends the run, readably."""
 
-    def __init__(self, config: dict[str, Any], root: Path, *, main_process: bool) -> None:
-        self.root = root
+    def __init__(self, config: dict[str, Any], *, main_process: bool) -> None:
         try:
             self.config = load_config(config)
             self.host = host_for_planning(main_process)
@@ -33,7 +32,7 @@ class Sweeps:
         self._others: dict[str, Sweep] = {}
 
     def _load(self, name: str) -> Sweep:
-        sweep = load_sweep(name, self.config, self.root, self.host)
+        sweep = load_sweep(name, self.config, self.host)
         _ = sweep.schedule  # whatever is wrong with stacks and models is said now, readably
         return sweep
 
@@ -125,6 +124,16 @@ class Sweeps:
         ]
         return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sweep.stacks), *models])))
 
+    def before(self, made: str, campaign: str, launch: str) -> list[str]:
+        """What must be there before ``made`` is measured; nothing once it is.
+
+        Else a clone that holds results but not their stack would measure everything again to get one launch
+        more: for Snakemake even an ``ancient`` input that is not there makes what depends on it outdated.
+        """
+        if Path(made).exists():
+            return []
+        return [str(self.sweep(campaign).ready), *self.requirements_of(campaign, launch)]
+
     def requirements_of(self, campaign: str, launch: str) -> list[str]:
         """Markers of the stack and models of one arm, and of the stack that the load client runs in."""
         sweep = self.sweep(campaign)
@@ -144,7 +153,7 @@ class Sweeps:
                 marker = made.marker(self.store)
                 if marker and marker.parent.name == model:
                     name = "cpu" if made.kind == "wheel" else sweep.campaign.baseline.stack
-                    return load_stack(self.root / "envs", name)
+                    return load_stack(ENVS, name)
         raise UserError(f"no campaign of this run needs the model {model}")
 
     def converter_marker(self, model: str) -> str:
