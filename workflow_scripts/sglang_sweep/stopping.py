@@ -7,7 +7,6 @@ from sglang_sweep.campaign import PRIME
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.plan import Arm
 from sglang_sweep.record import read_json
-from sglang_sweep.statistics.stopping import decide_arms
 from sglang_sweep.sweep import RESULTS, Sweep
 
 
@@ -30,6 +29,8 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
     # With one launch a failure is unconfirmed and a speed untested: nothing can be settled yet.
     if not is_baseline and len(earlier[arm.name]) < 2:
         return None
+    from sglang_sweep.statistics.stopping import decide_arms  # a second of imports that few launches need
+
     evidence = {
         other.name: assess_arm(sweep.declared(other), earlier[other.name], baseline)
         for other in shown[2:]

@@ -4,6 +4,7 @@ The Snakefile and every script build the same ``Sweep`` from the same configurat
 depends on state that another process held.
 """
 
+import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 
 from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
-from sglang_sweep.digest import digest
+from sglang_sweep.digest import canonical_json, digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
 from sglang_sweep.host.fingerprint import fingerprint
@@ -155,13 +156,13 @@ class Sweep:
             "question": campaign.question,
             "arms": {arm.folder: self.declared(arm) for arm in self.schedule.arms},
             "planned": [
-                {"name": v.name, "hypothesis": v.hypothesis, "change": v.change.as_dict()}
+                {"name": v.name, "hypothesis": v.hypothesis, "change": _in_key_order(v.change.as_dict())}
                 for v in campaign.variants
                 if v.planned_only
             ],
             "design": {k: v for k, v in design.items() if not k.startswith("primary_")}
             | {"primary": {"workload": design["primary_workload"], "metric": design["primary_metric"]}},
-            "workloads": [vars(workload) for workload in campaign.workloads],
+            "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
             "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
             "stacks": {
                 name: {
@@ -182,9 +183,9 @@ class Sweep:
             "key": arm.key,
             "parent": variant.parent,
             "hypothesis": variant.hypothesis,
-            "change": variant.change.as_dict(),
-            "flags": variant.flags,
-            "env": variant.env,
+            "change": _in_key_order(variant.change.as_dict()),
+            "flags": _in_key_order(variant.flags),
+            "env": _in_key_order(variant.env),
             "stack": variant.stack,
             "sglang_version": self.stacks[variant.stack].sglang_version,
             "proof": list(variant.proof),
@@ -257,6 +258,12 @@ class Sweep:
             share_processors=cpu_only,
             limits=Limits(**self.config["limits"]),
         )
+
+
+def _in_key_order(value: dict[str, Any]) -> dict[str, Any]:
+    """The same data, mappings sorted: Snakemake compares parameters as texts, and order in YAML means nothing."""
+    ordered: dict[str, Any] = json.loads(canonical_json(value))
+    return ordered
 
 
 def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml") -> dict[str, Any]:
