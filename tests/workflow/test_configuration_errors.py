@@ -1,0 +1,93 @@
+"""A mistake in the configuration ends snakemake before anything runs, with file, key, reason and remedy."""
+
+import pytest
+from clone import Clone
+
+pytestmark = pytest.mark.workflow
+
+MSCCLPP = "{flags: {enable-mscclpp: true}}"
+SLIPPED, TP2 = "  - name: slipped\n", "  - name: tp2\n"
+
+
+def refused(project: Clone) -> str:
+    text = project.snakemake("-n", code=1)
+    assert "Traceback" not in text
+    assert "remedy: " in text
+    assert "Job stats" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("edits", "expected"),
+    [
+        (
+            {
+                "stack: cpu\n": "stack: cpu\nstak: cpu\n",
+                SLIPPED: "  - name: MSCCLPP\n",
+                TP2: "  - name: ../x\n",
+                "blocks: 2": "blocks: 0",
+            },
+            [
+                "tiny.yaml: unknown key 'stak'",
+                "did you mean 'stack'?",
+                "tiny.yaml:variants[1].name: 'MSCCLPP' is not a valid name",
+                "tiny.yaml:variants[2].name: '../x' is not a valid name",
+                "remedy: Lower-case letters, digits and dashes",
+                "tiny.yaml:design.blocks: 0 is less than the minimum of 1",
+            ],
+        ),
+        (
+            {SLIPPED: "  - name: mscclpp\n", TP2: TP2 + "    parent: nobody\n"},
+            [
+                "tiny.yaml:variants[1].name: 'mscclpp' is also the name at variants[0].name",
+                "tiny.yaml:variants[2].parent: unknown parent 'nobody'",
+                "remedy: name the baseline or a variant above this one: baseline",
+            ],
+        ),
+        (
+            {MSCCLPP: "{flags: {enable-msclpp: true, mem-fraction: 0.8, --enable-mscclpp: true}}"},
+            [
+                "tiny.yaml:variants[0].change.flags.enable-msclpp: SGLang 0.5.23 has no flag --enable-msclpp",
+                "did you mean --enable-mscclpp?",
+                "argparse would silently take it for --mem-fraction-static",
+                "remedy: write enable-mscclpp:",
+            ],
+        ),
+        ({"stack: cpu\n": "stack: cpu2\n"}, ["envs/cpu2/stack.yaml: there is no stack 'cpu2'", "the stacks here are"]),
+        ({"model: tiny-llama\n": "model: tiny\n"}, ["config/models.yaml: there is no model 'tiny'", "tiny-llama"]),
+        ({"question: ": "question: Is it: so? "}, ["tiny.yaml: line 2: ", "quote texts that hold ': '"]),
+    ],
+    ids=["schema", "names", "flags", "stack", "model", "yaml"],
+)  # fmt: skip
+def test_the_mistakes_of_a_campaign_are_named_all_at_once(
+    project: Clone, edits: dict[str, str], expected: list[str]
+) -> None:
+    project.site(campaigns=["tiny"])
+    for old, new in edits.items():
+        project.edit(old, new)
+    text = refused(project)
+    for part in expected:
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"campaigns": ["nothing-here"]}, ["nothing-here.yaml", "no such campaign", "known campaigns: cpu-demo"]),
+        ({"campaigns": ["tiny"], "shop": "x"}, ["config/config.yaml", "unknown key 'shop'"]),
+        ({"campaigns": ["tiny"], "limits": {"stall_s": 0}}, ["config/config.yaml:limits.stall_s"]),
+        ({"campaigns": []}, ["config/config.yaml:campaigns"]),
+    ],
+)  # fmt: skip
+def test_the_mistakes_of_a_site_are_named(project: Clone, settings: dict, expected: list[str]) -> None:
+    project.site(**settings)
+    text = project.snakemake("-n", code=1)
+    assert "Traceback" not in text
+    for part in expected:
+        assert part in text
+
+
+def test_a_report_of_an_unknown_campaign_is_refused_readably(project: Clone) -> None:
+    text = project.snakemake("-n", "reports/nothing-here/findings.md", code=1)
+    assert "no such campaign" in text
+    assert "Traceback" not in text
