@@ -121,6 +121,12 @@ def test_more_blocks_leave_the_old_ones_alone(measured: Clone) -> None:
     assert measured.would_run().launches == {(arm, 3) for arm, _ in TINY}
 
 
+def test_a_late_variant_joins_the_blocks_that_are_there(measured: Clone) -> None:
+    late = "  - {name: late, hypothesis: Later., change: {flags: {schedule-policy: lpm}}}\n"
+    measured.edit("workloads:\n", late + "workloads:\n")
+    assert measured.would_run().launches == {("late", 1), ("late", 2)}
+
+
 def test_a_variant_that_is_taken_out_and_put_back_is_found_again(measured: Clone) -> None:
     kept = measured.campaign_text()
     variant = kept[kept.index("  - name: slipped") : kept.index("  - name: tp2")]
