@@ -7,20 +7,17 @@
 #   snakemake --cores 1 environment                fingerprint of this host, checks of host and stacks
 #
 # Results lie in results/<campaign>/, reports in reports/<campaign>/. rules/ is in the order of the data.
-import os
 import sys
 from pathlib import Path
 
 from snakemake.utils import min_version
 
 min_version("9.25")
-# This clone's library comes before an installed one, which may be another clone's; in the scripts, too.
 sys.path.insert(0, str(Path(workflow.basedir) / "workflow_scripts"))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])]
-)
 
 from sglang_sweep import workflow as sweep_workflow
+
+sweep_workflow.lead_scripts_here()
 
 
 configfile: "config/config.yaml"

@@ -1,5 +1,6 @@
 """What the Snakefile asks: campaigns by name, the files each step needs, the order of launches."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -188,6 +189,12 @@ class Sweeps:
                 console.print(
                     f"reports/{sweep.campaign.name}/findings.md · reports/{sweep.campaign.name}/index.html"
                 )
+
+
+def lead_scripts_here() -> None:
+    """Lets the scripts import this library too, before an installed one, which may be another clone's."""
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LIBRARY.parent), inherited]))
 
 
 def modules(*names: str) -> list[str]:
