@@ -3,6 +3,7 @@
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clone import Clone
@@ -42,16 +43,34 @@ def test_environment_refuses_what_this_host_cannot_run_and_says_why(project: Clo
     assert "Traceback" not in text
 
 
+DOCUMENTS = {
+    "findings.md",
+    "index.html",
+    "ratios.svg",
+    "blocks.svg",
+    "windows.svg",
+    "verdicts.csv",
+    "launches.csv",
+}
+
+
+def shown(page: str, variable: str) -> Any:
+    """A JavaScript variable of Snakemake's report."""
+    _, _, script = page.partition(f'<script id="{variable}">')
+    _, _, rest = script.partition(f"var {variable} = ")
+    return json.JSONDecoder().raw_decode(rest)[0]
+
+
 def test_snakemakes_own_report_holds_every_document_with_caption_and_category(measured: Clone) -> None:
     measured.snakemake("--report", "report.zip")
     with zipfile.ZipFile(measured.folder / "report.zip") as report:
-        text = "".join(
-            report.read(name).decode(errors="replace") for name in report.namelist() if ".js" in name
-        )
-        names = "\n".join(report.namelist())
-    for name in ("findings.md", "index.html", "ratios.svg", "blocks.svg", "windows.svg", "verdicts.csv"):
-        assert name in text or name in names, name
-    assert '"tiny"' in text
+        page = report.read("report/report.html").decode()
+        assert {Path(name).name for name in report.namelist()} >= DOCUMENTS
     measured.snakemake("--report", "report.html")
-    page = (measured.folder / "report.html").read_text()
-    assert "launches over time" in page
+    for text in (page, (measured.folder / "report.html").read_text()):
+        results = shown(text, "results")
+        assert {Path(name).name for name in results} == DOCUMENTS
+        assert list(shown(text, "categories")) == ["tiny"]
+        for result in results.values():
+            assert "tiny" in result["caption"]
+            assert result["labels"]["what"]
