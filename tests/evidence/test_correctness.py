@@ -115,9 +115,9 @@ def window(sent: int, made: int, again: int | None = None) -> dict[str, Any]:
 
 def test_client_and_server_must_count_the_same_tokens() -> None:
     windows = [window(1000, 500), window(1000, 500)]
-    assert token_counts(windows, {"prompt": 2400.0, "generation": 1100.0})["problems"] == []
-    assert token_counts(windows, {"prompt": 2400.0, "generation": 300.0})["problems"]
-    assert token_counts(windows, {"prompt": 40000.0, "generation": 1100.0})["problems"]
+    assert token_counts(windows, {"prompt": 2010.0, "generation": 1001.0})["problems"] == []
+    assert token_counts(windows, {"prompt": 2010.0, "generation": 300.0})["problems"]
+    assert token_counts(windows, {"prompt": 17000.0, "generation": 1000.0})["problems"]
     assert token_counts(windows, None)["problems"] == []
 
 

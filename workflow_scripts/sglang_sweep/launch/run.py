@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from prometheus_client.parser import text_string_to_metric_families
 
 from sglang_sweep import record
 from sglang_sweep.errors import InfrastructureFault
@@ -71,8 +72,8 @@ class Run:
             self._start()
             self._timed("probe_s", self._probe)
             self._keep("server_info_before.json", "/server_info")
-            self._keep("metrics_before.txt", "/metrics")
             self._timed("warmup_s", self._warm_up)
+            self._keep("metrics_before.txt", "/metrics")
             self._timed("windows_s", work)
             self._keep("server_info_after.json", "/server_info")
             self._keep("metrics_after.txt", "/metrics")
@@ -123,9 +124,24 @@ class Run:
             for workload in self.launch.workloads:
                 self.flush()
                 output = self.folder / "bench.jsonl"
-                self.windows.append(
-                    self.ask_client(run_window, self.client, workload, index, output=output, **self._target())
-                )
+                before = self._retracted()
+                window = self.ask_client(run_window, self.client, workload, index, output=output, **self._target())
+                after = self._retracted()
+                window["retracted_requests"] = None if before is None or after is None else int(after - before)
+                self.windows.append(window)
+
+    def _retracted(self) -> float | None:
+        """Requests evicted from the KV cache so far, over all ranks; None where the server does not say."""
+        with suppress(requests.RequestException, ValueError):
+            answer = requests.get(f"{self.server.url}/metrics", timeout=30)
+            samples = [
+                sample.value
+                for family in text_string_to_metric_families(answer.text)
+                for sample in family.samples
+                if sample.name == "sglang:num_retracted_requests_total"
+            ]
+            return sum(samples) if samples else None
+        return None
 
     def _target(self) -> dict[str, Any]:
         return {"url": self.server.url, "model": self.launch.model, "timeout_s": self.launch.limits.window_s}
