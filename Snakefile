@@ -64,6 +64,8 @@ include: "rules/communication.smk"
 include: "rules/evidence.smk"
 include: "rules/verdict.smk"
 include: "rules/report.smk"
+include: "rules/calibration.smk"
+include: "rules/bundle.smk"
 
 
 onstart:

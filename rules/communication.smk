@@ -3,15 +3,15 @@ rule communication:
     input:
         lambda w: ancient(
             SWEEPS.before(
-                f"results/{w.campaign}/communication.json",
+                f"results/{w.campaign}/communication/{w.launch}.json",
                 w.campaign,
-                SWEEPS.sweep(w.campaign).schedule.arms[0].folder,
+                w.launch,
             )
         ),
     output:
-        "results/{campaign}/communication.json",
+        "results/{campaign}/communication/{launch}.json",
     log:
-        "results/{campaign}/logs/communication.log",
+        "results/{campaign}/logs/communication-{launch}.log",
     retries: 1
     conda:
         "../envs/controller.yaml"

@@ -10,7 +10,7 @@ from sglang_sweep.traces.communication import measure
 with logged(snakemake.log[0]) as say:
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
     refuse_other_host(sweep.host)
-    order = sweep.launch_order(sweep.schedule.arms[0].folder, 0)
+    order = sweep.launch_order(snakemake.wildcards.launch, 0)
     asked = sweep.campaign.communication or {}
     with ownership.interruptible(), ownership.exclusive(order.limits.busy_wait_s):
         ownership.kill_orphans()
@@ -18,7 +18,7 @@ with logged(snakemake.log[0]) as say:
             order.client_python,
             Path(snakemake.output[0]),
             device="cuda" if sweep.host.get("gpus") else "cpu",
-            ranks=max(2, sweep.ranks(sweep.schedule.arms[0].folder)),
+            ranks=max(2, sweep.ranks(snakemake.wildcards.launch)),
             settings=asked.get("settings"),
             sizes=asked.get("sizes_bytes"),
             repeats=asked.get("repeats", 100),

@@ -12,4 +12,6 @@ with logged(snakemake.log[0]):
     output = Path(snakemake.output[0])
     # Earlier findings are not lost when stack or host change: plan and report read what they reopen from here.
     write_json(output.parent / "history" / f"{verdicts['baseline']['key']}.json", verdicts)
+    # With this and the files it names, the verdicts can be rebuilt where neither campaign nor stack is.
+    write_json(output.parent / "declaration.json", snakemake.params.declared)
     write_json(output, verdicts)

@@ -125,6 +125,7 @@ class Campaign:
     communication: dict[str, Any] | None = None
     profile: dict[str, Any] = field(default_factory=dict)
     meant_for: dict[str, Any] | None = None
+    notes: str | None = None
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
@@ -331,6 +332,7 @@ def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
         communication=raw.get("communication"),
         profile=raw["profile"],
         meant_for=raw.get("meant_for"),
+        notes=raw.get("notes"),
     )
 
 

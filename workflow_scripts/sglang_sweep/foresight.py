@@ -8,6 +8,8 @@ from sglang_sweep.campaign import Variant
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.evidence.limits import Prediction, host_facts, predict
 from sglang_sweep.host.reopening import Place, reopened
+from sglang_sweep.plan import estimate
+from sglang_sweep.statistics.planning import outlook
 from sglang_sweep.sweep import RESULTS, Sweep
 
 
@@ -60,7 +62,7 @@ def reopened_dead_ends(sweep: Sweep, results: Path = RESULTS) -> list[dict[str, 
 
 def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
     """Sentences for the plan: the effect that the declared blocks can detect, and launches left out earlier."""
-    lines = [resolution(sweep, results)]
+    lines = resolution(sweep, results)
     if planned_elsewhere(sweep):
         meant = sweep.campaign.meant_for or {}
         lines.append(f"This host has no GPU: predictions are for {meant['gpu_count']}x {meant['gpu']}.")
@@ -76,18 +78,22 @@ def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
         f"Reopened: {row['variant']} ({row['verdict']} for {row['held_for']}): {row['why']}"
         for row in reopened_dead_ends(sweep, results)
     ]
-    return [line for line in lines if line]
+    return lines
 
 
-def resolution(sweep: Sweep, results: Path) -> str:
-    """What the declared blocks can show, from the A/A' noise measured so far; empty when nothing was."""
-    verdicts = results / sweep.campaign.name / "verdicts.json"
-    if not verdicts.exists():
-        return ""
-    aa: dict[str, Any] = record.read_json(verdicts)["session"]["aa"]
-    if not aa.get("detectable_effect"):
-        return ""
-    return (
-        f"From {aa['blocks']} A/A' pairs one launch varies by {aa['launch_sd']:.1%}: an effect of"
-        f" {aa['detectable_effect']:.1%} is found with 80 % power at these blocks."
+def resolution(sweep: Sweep, results: Path) -> list[str]:
+    """What the declared blocks can show, and what it would cost to show more, from the noise measured so far."""
+    folder = results / sweep.campaign.name / "launches"
+    made = [
+        record.read_json(path)
+        for arm in sweep.schedule.arms
+        for path in sorted((folder / arm.folder).glob("block-*/launch.json"))
+    ]
+    seen = outlook(
+        [x for x in made if x["outcome"] == "completed"],
+        sweep.declaration()["design"],
+        len(sweep.campaign.variants),
+        minutes_per_launch=estimate(sweep.schedule, results).minutes_per_launch,
+        baseline=sweep.campaign.baseline.name,
     )
+    return seen.sentences() if seen else []

@@ -39,6 +39,7 @@ def sections(
         explanations=explanations(sweep, verdicts, breakdowns) or None,
         speculation=speculation(sweep, records, breakdowns),
         communication=collectives(sweep, verdicts, communication, breakdowns),
+        notes=sweep.campaign.notes,
         reopened=reopened_dead_ends(sweep) or None,
         predictions=[
             p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found

@@ -162,6 +162,7 @@ class Cost:
     minutes: float
     launches: int
     basis: str
+    minutes_per_launch: float
 
 
 def estimate(plan: Schedule, results: Path) -> Cost:
@@ -186,4 +187,4 @@ def estimate(plan: Schedule, results: Path) -> Cost:
         if anything
         else f"an assumed {assumed_s:.0f} s a launch, nothing was measured here yet"
     )
-    return Cost(seconds / 60, len(plan.missing), basis)
+    return Cost(seconds / 60, len(plan.missing), basis, fallback / 60)

@@ -106,7 +106,8 @@ class Sweeps:
     def communication(self, campaign: str) -> list[str]:
         """The measurement of the collectives alone, where the campaign asks for it."""
         asked = self.sweep(campaign).campaign.communication is not None
-        return [f"results/{campaign}/communication.json"] if asked else []
+        baseline = self.sweep(campaign).schedule.arms[0].folder
+        return [f"results/{campaign}/communication/{baseline}.json"] if asked else []
 
     def evidence(self, campaign: str) -> list[str]:
         """Evidence of every arm."""
@@ -181,7 +182,7 @@ class Sweeps:
         """One line a variant, and where the report is."""
         from sglang_sweep.report.terminal import verdict_table
 
-        console = Console(stderr=True, highlight=False)
+        console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 110)
         for sweep in self.named:
             verdicts = RESULTS / sweep.campaign.name / "verdicts.json"
             if verdicts.exists():

@@ -12,7 +12,7 @@ PROMPTS = (
 )
 """Few, short and of different kinds; changing them changes the meaning of old probes (raise MEASURING_VERSION)."""
 
-NEW_TOKENS = 24
+NEW_TOKENS = 16
 
 
 def run_probe(url: str, timeout_s: float) -> list[dict[str, Any]]:

@@ -125,9 +125,13 @@ class Run:
                 self.flush()
                 output = self.folder / "bench.jsonl"
                 before = self._retracted()
-                window = self.ask_client(run_window, self.client, workload, index, output=output, **self._target())
+                window = self.ask_client(
+                    run_window, self.client, workload, index, output=output, **self._target()
+                )
                 after = self._retracted()
-                window["retracted_requests"] = None if before is None or after is None else int(after - before)
+                window["retracted_requests"] = (
+                    None if before is None or after is None else int(after - before)
+                )
                 self.windows.append(window)
 
     def _retracted(self) -> float | None:
