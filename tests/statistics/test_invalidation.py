@@ -52,6 +52,12 @@ def test_a_first_window_far_below_all_others_was_not_warmed_up(launch):
     assert ids(launch("v", 1, (9.5, 10, 10.1))) == set()
 
 
+def test_windows_whose_prompts_differ_by_a_few_tokens_are_kept(launch):
+    one = launch("v", 1, (10, 10), metrics={"total_input_tokens": 1124})
+    one["windows"][1]["metrics"]["total_input_tokens"] = 1150
+    assert ids(one) == set()
+
+
 def test_other_token_counts_for_the_same_prompts_are_a_mismatch(launch):
     one = launch("v", 1, (10, 10), metrics={"total_input_tokens": 100})
     one["windows"][1]["metrics"]["total_input_tokens"] = 512
