@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sglang_sweep.campaign import load_campaign
 from recorded_hosts import HOSTS
+from sglang_sweep.campaign import load_campaign
 from sglang_sweep.host.fingerprint import validate
 from sglang_sweep.host.gate import fatal, gate
 from sglang_sweep.stacks.stack import load_stack
@@ -36,7 +36,12 @@ def test_a_campaign_may_run_on_the_host_it_is_meant_for(host: Host, campaign: st
 
 @pytest.mark.parametrize(
     ("campaign", "where"),
-    [("h200-x8", "h200-x2"), ("h200-x2", "no-gpu"), ("rtx-pro-6000-x8", "no-gpu"), ("h200-x2", "broken-driver")],
+    [
+        ("h200-x8", "h200-x2"),
+        ("h200-x2", "no-gpu"),
+        ("rtx-pro-6000-x8", "no-gpu"),
+        ("h200-x2", "broken-driver"),
+    ],
 )
 def test_a_campaign_is_refused_where_it_cannot_run(host: Host, campaign: str, where: str) -> None:
     assert refusals(host(where), campaign)

@@ -13,7 +13,9 @@ from sglang_sweep.verdicts import build_verdicts
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 
 
-@pytest.fixture(params=sorted(path.parent for path in EXAMPLES.glob("*/findings.md")), ids=lambda path: path.name)
+@pytest.fixture(
+    params=sorted(path.parent for path in EXAMPLES.glob("*/findings.md")), ids=lambda path: path.name
+)
 def example(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy, with the working directory in it: every path in an example is relative to its folder."""
     folder = tmp_path / request.param.name
@@ -26,7 +28,8 @@ def test_evidence_verdicts_and_documents_are_rebuilt_from_the_results(example: P
     results = next((example / "results").glob("*/declaration.json")).parent.relative_to(example)
     declared = json.loads((results / "declaration.json").read_text())
     launches = {
-        folder: sorted((results / "launches" / folder).glob("block-*/launch.json")) for folder in declared["arms"]
+        folder: sorted((results / "launches" / folder).glob("block-*/launch.json"))
+        for folder in declared["arms"]
     }
     baseline = [path for folder in list(declared["arms"])[:2] for path in launches[folder]]
     for folder, arm in declared["arms"].items():
