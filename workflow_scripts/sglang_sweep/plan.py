@@ -8,7 +8,8 @@ from typing import Any
 
 from sglang_sweep import keys, record
 from sglang_sweep.blocks import order
-from sglang_sweep.campaign import PRIME, Campaign, ModelSpec, Variant
+from sglang_sweep.campaign import Campaign, ModelSpec, Variant
+from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.digest import canonical_json
 
 

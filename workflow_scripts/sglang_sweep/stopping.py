@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.campaign import PRIME
+from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.plan import Arm
 from sglang_sweep.record import read_json

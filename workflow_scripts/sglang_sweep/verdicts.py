@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep import record
-from sglang_sweep.campaign import PRIME
+from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.statistics.analysis import analyse
 
 

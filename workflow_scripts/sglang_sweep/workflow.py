@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from sglang_sweep import plan
-from sglang_sweep.campaign import PRIME
+from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.record import read_json, write_json
 from sglang_sweep.stacks.stack import Stack, load_stack
