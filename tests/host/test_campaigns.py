@@ -48,7 +48,7 @@ def test_a_campaign_is_refused_where_it_cannot_run(host: Host, campaign: str, wh
 
 
 def test_the_environment_written_on_the_gpu_host_is_valid_and_lets_its_campaign_run() -> None:
-    written = json.loads((HOSTS / "h200-x2-gate" / "environment.json").read_text())
+    written = json.loads((HOSTS.parent / "environments" / "h200-x2.json").read_text())
     validate(written)
     assert [gpu["name"] for gpu in written["gpus"]] == ["NVIDIA H200"] * 2
     assert refusals(written, "h200-x2") == []
