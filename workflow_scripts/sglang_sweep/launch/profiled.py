@@ -11,7 +11,7 @@ from sglang_sweep.launch.profile import profile_server
 from sglang_sweep.launch.run import Run
 from sglang_sweep.launch.workload import warm_up
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.nccl_tuning import nccl_tuning, tuning_environment
+from sglang_sweep.traces.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 
 
 def profile(
@@ -19,7 +19,7 @@ def profile(
 ) -> dict[str, Any]:
     """Makes the launch and writes ``output`` (profile.json): launch.json's keys, ``profile`` and ``breakdown``.
 
-    ``settings`` are the campaign's ``profile`` keys (steps, size_limit_mb, timeout_s, nccl_log); ``ranks`` is
+    ``settings`` are the campaign's ``profile`` keys (steps, size_limit_mb, timeout_s, nccl_log, nsys); ``ranks`` is
     the number of traces to wait for. A server or profiler that fails is recorded, not raised.
     """
     if settings["nccl_log"]:
@@ -29,6 +29,12 @@ def profile(
             environment=launch.environment | loud,
             declared_environment=launch.declared_environment | loud,
         )
+    recorder = nsys_prefix(output.parent / "nsys") if settings["nsys"] else []
+    launch = replace(launch, command=[*recorder, *launch.command])
+    # nsys records between cudaProfilerStart and -Stop, which this activity calls.
+    activities = (
+        ("CPU",) if launch.share_processors else ("CPU", "GPU", *(["CUDA_PROFILER"] if recorder else []))
+    )
     told: dict[str, Any] = {}
     workload = launch.workloads[0]
 
@@ -50,7 +56,7 @@ def profile(
                 settings["size_limit_mb"],
                 settings["timeout_s"],
                 ranks=ranks,
-                activities=("CPU",) if launch.share_processors else ("CPU", "GPU"),
+                activities=activities,
             )
         )
 
