@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from clone import Clone
 from sglang_sweep import yaml_files
+from sglang_sweep.launch.probe import NEW_TOKENS
 from sglang_sweep.launch.server import listeners
 
 pytestmark = [pytest.mark.workflow, pytest.mark.sglang]
@@ -47,7 +48,8 @@ def test_the_records_hold_what_was_launched_and_measured(served: Clone) -> None:
         assert record["outcome"] == ("completed" if completed else "failed"), place
         if completed:
             assert [window["metrics"]["completed"] for window in record["windows"]] == [4, 4]
-            assert all(len(answer["output_ids"]) == 24 for answer in record["probe"])
+            assert all(len(answer["output_ids"]) == NEW_TOKENS for answer in record["probe"])
+            assert [window["retracted_requests"] for window in record["windows"]] == [0, 0]
     environment = json.loads((served.folder / "results" / "environment.json").read_text())
     yaml_files.check(environment, "environment", "environment.json")
 

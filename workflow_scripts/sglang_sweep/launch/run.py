@@ -138,13 +138,10 @@ class Run:
         """Requests evicted from the KV cache so far, over all ranks; None where the server does not say."""
         with suppress(requests.RequestException, ValueError):
             answer = requests.get(f"{self.server.url}/metrics", timeout=30)
-            samples = [
-                sample.value
-                for family in text_string_to_metric_families(answer.text)
-                for sample in family.samples
-                if sample.name == "sglang:num_retracted_requests_total"
-            ]
-            return sum(samples) if samples else None
+            samples = [s for f in text_string_to_metric_families(answer.text) for s in f.samples]
+            if any(sample.name.startswith("sglang:") for sample in samples):
+                # A counter is exported from its first event on: absent means none.
+                return sum(s.value for s in samples if s.name == "sglang:num_retracted_requests_total")
         return None
 
     def _target(self) -> dict[str, Any]:
