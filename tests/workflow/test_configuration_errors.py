@@ -73,7 +73,7 @@ def test_the_mistakes_of_a_campaign_are_named_all_at_once(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"campaigns": ["nothing-here"]}, ["nothing-here.yaml", "no such campaign", "known campaigns: cpu-aa, cpu-demo"]),
+        ({"campaigns": ["nothing-here"]}, ["nothing-here.yaml", "no such campaign", "known campaigns: cpu-aa"]),
         ({"campaigns": ["tiny"], "shop": "x"}, ["config/config.yaml", "unknown key 'shop'"]),
         ({"campaigns": ["tiny"], "limits": {"stall_s": 0}}, ["config/config.yaml:limits.stall_s"]),
         ({"campaigns": []}, ["config/config.yaml:campaigns"]),
