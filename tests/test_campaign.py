@@ -56,6 +56,16 @@ def test_a_campaign_may_extend_another_and_drop_its_variants(tmp_path: Path) -> 
     assert [v.name for v in campaign.variants] == ["one"]
 
 
+def test_null_leaves_out_what_the_extended_campaign_says(tmp_path: Path) -> None:
+    flags = {**MINIMAL["baseline"]["flags"], "tp-size": 2}
+    write(tmp_path, baseline={"flags": flags}, communication={"sizes_bytes": [8], "settings": {"ring": {}}})
+    (tmp_path / "d.yaml").write_text("extends: c\nbaseline: {flags: {tp-size: 1}}\n")
+    with pytest.raises(UserError, match="one rank has nobody to communicate with"):
+        load_campaign("d", tmp_path)
+    (tmp_path / "d.yaml").write_text("extends: c\nbaseline: {flags: {tp-size: 1}}\ncommunication: null\n")
+    assert load_campaign("d", tmp_path).communication is None
+
+
 def test_a_variant_that_needs_a_patch_stays_planned(tmp_path: Path) -> None:
     campaign = load_campaign("c", write(tmp_path, variants=variants(change={"patch": "force it"})))
     assert campaign.variant("one").planned_only

@@ -168,11 +168,14 @@ def _with_extends(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if not base_file.exists():
         raise UserError(f"no campaign {base_name!r} to extend", file=file, key="extends")
     merged: dict[str, Any] = _merge(_with_extends(base_file, (*seen, file)), raw)
-    return merged
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def _merge(base: Any, over: Any) -> Any:
-    """Mappings merge by key, lists of named items by name; ``{name: x, drop: true}`` removes one."""
+    """Mappings merge by key, lists of named items by name; ``{name: x, drop: true}`` removes one.
+
+    A key that is null is the caller's to remove: under flags and env it takes away the parent's.
+    """
     if isinstance(base, dict) and isinstance(over, dict):
         merged = copy.deepcopy(base)
         for key, value in over.items():

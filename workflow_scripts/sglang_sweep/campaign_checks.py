@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep.errors import UserError
+from sglang_sweep.flags import ranks
 
 PRIME = "-prime"
 """Suffix of the second baseline launch of a block, the A' arm: same key, another folder."""
@@ -54,6 +55,11 @@ def semantic_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
         yield UserError(
             "goodput needs service-level objectives", file=file, key="design.primary.metric",
             remedy=f"give the workload {chosen['name']!r} an slo",
+        )  # fmt: skip
+    if "communication" in raw and ranks(raw["baseline"]["flags"]) == 1:
+        yield UserError(
+            "one rank has nobody to communicate with", file=file, key="communication",
+            remedy="raise the baseline's tp-size, or remove the key (communication: null where it is inherited)",
         )  # fmt: skip
     yield from _forbidden_problems(raw, file)
 

@@ -102,6 +102,15 @@ def _suggestion(name: str, table: FlagTable) -> str:
     return f"did you mean --{close[0]}?"
 
 
+def ranks(flags: dict[str, Any]) -> int:
+    """Processes that serve one replica of the model: tensor x pipeline ranks."""
+    tensor, pipeline = (
+        next((int(flags[name]) for name in names if flags.get(name)), 1)
+        for names in (("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size"))
+    )
+    return tensor * pipeline
+
+
 def command_line(flags: dict[str, Any]) -> list[str]:
     """``{"tp-size": 2, "skip": True}`` to ``["--skip", "--tp-size", "2"]``, sorted by name."""
     words: list[str] = []

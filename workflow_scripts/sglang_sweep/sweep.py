@@ -15,7 +15,7 @@ from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
 from sglang_sweep.digest import canonical_json, digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
-from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
+from sglang_sweep.flags import FlagTable, command_line, ranks, recorded_table, unknown_flags
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.host_class import class_digest
 from sglang_sweep.host.sample import quick_check
@@ -226,12 +226,7 @@ class Sweep:
 
     def ranks(self, folder: str) -> int:
         """Processes that serve one replica of the arm, each with a trace of its own: tensor x pipeline ranks."""
-        flags = self.schedule.arm(folder).variant.flags
-        tensor, pipeline = (
-            next((int(flags[name]) for name in names if flags.get(name)), 1)
-            for names in (("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size"))
-        )
-        return tensor * pipeline
+        return ranks(self.schedule.arm(folder).variant.flags)
 
     def launch_order(self, folder: str, block: int) -> LaunchOrder:
         """The launch whose record is ``<folder>/block-<block>/launch.json``."""
