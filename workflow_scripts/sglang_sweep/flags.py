@@ -5,7 +5,6 @@ SGLang's parser is argparse with prefix matching on, so ``--mem-fraction 0.9`` i
 """
 
 import json
-import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -127,13 +126,3 @@ def command_line(flags: dict[str, Any]) -> list[str]:
         else:
             words.append(str(value))
     return words
-
-
-SECRET = re.compile(r"(?i)(token|secret|passw|api[-_]?key|credential)")
-
-
-def redacted(environment: dict[str, str]) -> dict[str, str]:
-    """The environment with the values of secret-looking names replaced."""
-    return {
-        name: "<redacted>" if SECRET.search(name) else value for name, value in sorted(environment.items())
-    }

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sglang_sweep.redaction import redacted
+
 from .sources import Readings, Sources, Unreadable
 from .topology import first_line
 
@@ -23,10 +25,6 @@ RELEVANT = re.compile(
     r"(CUDA|NCCL|SGLANG|SGL|FLASHINFER|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|HF|HUGGINGFACE|NVIDIA(?!_REQUIRE)|OMP|MKL|KMP|GOMP"
     r"|GLOO|UCX|NVSHMEM|TVM|DG|VLLM)_.*|LD_LIBRARY_PATH|LD_PRELOAD|CPLUS_INCLUDE_PATH|CPATH|MALLOC_CONF"
 )
-SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|(API|ACCESS|PRIVATE)_?KEY|(^|_)(KEY|AUTH|PWD)($|_)", re.IGNORECASE
-)
-REDACTED = "<redacted>"
 
 
 def commands(sources: Sources) -> list[tuple[str, ...]]:
@@ -118,10 +116,3 @@ def relevant_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: redacted(name, value) for name, value in sorted(environment.items()) if RELEVANT.fullmatch(name)
     }
-
-
-def redacted(name: str, value: str) -> str:
-    """The value, unless the name speaks of a secret; credentials inside a URL are cut out."""
-    if SECRET.search(name) and value:
-        return REDACTED
-    return re.sub(r"(?<=://)[^/@\s]+@", f"{REDACTED}@", value)

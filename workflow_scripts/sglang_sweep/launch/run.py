@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sglang_sweep import record
 from sglang_sweep.errors import InfrastructureFault
-from sglang_sweep.flags import redacted
 from sglang_sweep.keys import MEASURING_VERSION
 from sglang_sweep.launch import ownership, pinning
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.probe import PROMPTS, run_probe
 from sglang_sweep.launch.server import NotReady, Server, free_port, listeners
 from sglang_sweep.launch.workload import Client, ClientFailed, ClientHung, run_window, warm_up
+from sglang_sweep.redaction import REDACTED, redacted_environment
 
 
 class VariantFailed(Exception):
@@ -227,7 +227,7 @@ class Run:
             "stack": launch.stack,
             "host": launch.host,
             "command": self.server.command,
-            "environment": redacted(launch.declared_environment),
+            "environment": redacted_environment(launch.declared_environment),
             "outcome": self.outcome,
             "cause": self.cause,
             "reason": self.reason,
@@ -263,8 +263,8 @@ def _redacted_info(info: dict[str, Any]) -> dict[str, Any]:
     """/server_info with secrets out of the exposed environment and arguments."""
     for state in info.get("internal_states") or []:
         if isinstance(state, dict) and isinstance(state.get("env_vars"), dict):
-            state["env_vars"] = redacted(state["env_vars"])
+            state["env_vars"] = redacted_environment(state["env_vars"])
     for name in ("api_key", "admin_api_key", "ssl_keyfile_password"):
         if info.get(name):
-            info[name] = "<redacted>"
+            info[name] = REDACTED
     return info
