@@ -56,6 +56,12 @@ def test_a_campaign_may_extend_another_and_drop_its_variants(tmp_path: Path) -> 
     assert [v.name for v in campaign.variants] == ["one"]
 
 
+def test_a_variant_without_blocks_stays_planned(tmp_path: Path) -> None:
+    one, two = load_campaign("c", write(tmp_path, variants=variants(blocks=0))).variants
+    assert one.planned_only and not two.planned_only
+    assert one.why_planned == "put off: blocks is 0"
+
+
 def test_null_leaves_out_what_the_extended_campaign_says(tmp_path: Path) -> None:
     flags = {**MINIMAL["baseline"]["flags"], "tp-size": 2}
     write(tmp_path, baseline={"flags": flags}, communication={"sizes_bytes": [8], "settings": {"ring": {}}})

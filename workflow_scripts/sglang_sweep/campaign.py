@@ -51,8 +51,13 @@ class Variant:
 
     @property
     def planned_only(self) -> bool:
-        """A source patch is needed and no stack that carries it was named."""
-        return self.change.patch is not None and self.change.stack is None
+        """Declared and not to be launched: put off, or no stack carries the source patch it needs."""
+        return self.blocks == 0 or (self.change.patch is not None and self.change.stack is None)
+
+    @property
+    def why_planned(self) -> str:
+        """What a variant that is only planned waits for."""
+        return "put off: blocks is 0" if self.blocks == 0 else f"needs a patch: {self.change.patch}"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def render_plan(
         )
     for variant in campaign.variants:
         if variant.planned_only:
-            table.add_row(variant.name, "-", "-", "-", f"needs a patch: {variant.change.patch}")
+            table.add_row(variant.name, "-", "-", "-", variant.why_planned)
     parts: list[RenderableType] = [
         Text(f"\nPlan of {campaign.name}", style="bold"),
         Text(campaign.question),

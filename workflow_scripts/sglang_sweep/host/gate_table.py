@@ -92,9 +92,9 @@ def what_can_run(findings: Sequence[Finding], variants: Sequence[Variant]) -> li
     for name, reasons in runnable(findings, variants).items():
         why = "; ".join(f"{reason.title}: {reason.found}" for reason in reasons)
         told.setdefault(f"cannot run here: {why}" if reasons else "can run here", []).append(name)
-    planned = [variant.name for variant in variants if variant.planned_only]
-    if planned:
-        told["planned only: needs a patch of SGLang that no stack carries yet"] = planned
+    for variant in variants:
+        if variant.planned_only:
+            told.setdefault(f"planned only, {variant.why_planned}", []).append(variant.name)
     return [f"{', '.join(names)}: {verdict}" for verdict, names in told.items()]
 
 
