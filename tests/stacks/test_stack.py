@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.errors import UserError
-from sglang_sweep.stacks.stack import load_stack, pins, python_for, source_digests
+from sglang_sweep.stacks.stack import load_stack, pins, python_for, record_existing, source_digests
 
 LOCK = "sglang==0.5.23 \\\n    --hash=sha256:aa\n    # via -r requirements.in\ntorch==2.14.1 \\\n    --hash=sha256:bb\n"
 STACK = """\
@@ -152,3 +152,22 @@ def test_pins_are_the_lock_without_comments() -> None:
 
 def test_only_files_that_are_installed_count_as_sources(envs: Path) -> None:
     assert set(source_digests(envs / "small" / "ours")) == {"pyproject.toml", "src/ours.py"}
+
+
+def test_a_machine_without_the_interpreter_knows_the_stack_from_the_note_beside_its_results(
+    envs: Path, tmp_path: Path
+) -> None:
+    directory, recorded, python = envs / "there", tmp_path / "stacks", tmp_path / "python"
+    directory.mkdir()
+    python.write_text("""#!/bin/sh\necho '{"python": "3.12", "distributions": {"sglang": "0.5.16"}}'\n""")
+    python.chmod(0o755)
+    declared = f"description: d\nkind: existing\ninterpreter: {python}\nsglang: 0.5.16\n"
+    (directory / "stack.yaml").write_text(declared)
+    there = load_stack(envs, "there", recorded)
+    record_existing(there, recorded)
+    python.unlink()
+    record_existing(load_stack(envs, "there", recorded), recorded)  # nothing to note on this machine
+    assert load_stack(envs, "there", recorded).digest == there.digest
+    assert load_stack(envs, "there").digest != there.digest
+    (directory / "stack.yaml").write_text(f"{declared}env: {{A: '1'}}\n")
+    assert load_stack(envs, "there", recorded).digest != there.digest

@@ -30,6 +30,9 @@ ENVIRONMENT = Path("results/environment.json")
 
 RESULTS = Path("results")
 
+RECORDED_STACKS = RESULTS / "stacks"
+"""What stacks of kind ``existing`` were on the host that measured."""
+
 ENVS = Path(__file__).parents[2] / "envs"
 """The stacks of this clone. Not a parameter of any rule: a clone that is moved must not measure again."""
 
@@ -56,7 +59,7 @@ class Sweep:
     @cached_property
     def stacks(self) -> dict[str, Stack]:
         """By name, the baseline's first."""
-        return {name: load_stack(ENVS, name) for name in self.campaign.stacks}
+        return {name: load_stack(ENVS, name, RECORDED_STACKS) for name in self.campaign.stacks}
 
     @cached_property
     def models(self) -> dict[str, Model]:

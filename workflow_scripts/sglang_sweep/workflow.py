@@ -11,8 +11,17 @@ from sglang_sweep import plan
 from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.record import read_json, write_json
-from sglang_sweep.stacks.stack import Stack, load_stack
-from sglang_sweep.sweep import ENVIRONMENT, ENVS, RESULTS, Sweep, host_for_planning, load_config, load_sweep
+from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
+from sglang_sweep.sweep import (
+    ENVIRONMENT,
+    ENVS,
+    RECORDED_STACKS,
+    RESULTS,
+    Sweep,
+    host_for_planning,
+    load_config,
+    load_sweep,
+)
 
 LIBRARY = Path(__file__).parent
 
@@ -155,7 +164,7 @@ class Sweeps:
                 marker = made.marker(self.store)
                 if marker and marker.parent.name == model:
                     name = "cpu" if made.kind == "wheel" else sweep.campaign.baseline.stack
-                    return load_stack(ENVS, name)
+                    return load_stack(ENVS, name, RECORDED_STACKS)
         raise UserError(f"no campaign of this run needs the model {model}")
 
     def converter_marker(self, model: str) -> str:
@@ -171,6 +180,8 @@ class Sweeps:
         if not ENVIRONMENT.exists():
             write_json(ENVIRONMENT, self.host)
         for sweep in self.named:
+            for stack in sweep.stacks.values():
+                record_existing(stack, RECORDED_STACKS)
             cost = plan.estimate(sweep.schedule, RESULTS)
             if cost.launches:
                 Console(stderr=True, highlight=False).print(

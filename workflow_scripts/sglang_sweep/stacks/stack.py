@@ -17,6 +17,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sglang_sweep import yaml_files
 from sglang_sweep.digest import digest, file_sha256
 from sglang_sweep.errors import UserError
+from sglang_sweep.record import read_json, write_json
 
 CPYTHON_MINORS = range(11, 20)
 """Of Python 3, the ones a stack may ask for."""
@@ -89,8 +90,12 @@ class Stack:
         return [*self.run(store), *self.declared["launcher"]]
 
 
-def load_stack(envs_dir: Path, name: str) -> Stack:
-    """The stack ``envs_dir/name``. Raises UserError(s) when it is not there or not declared properly."""
+def load_stack(envs_dir: Path, name: str, recorded: Path | None = None) -> Stack:
+    """The stack ``envs_dir/name``. Raises UserError(s) when it is not there or not declared properly.
+
+    ``recorded`` is a folder of what :func:`record_existing` noted on the host that has the interpreter, for one
+    that has not.
+    """
     directory = envs_dir / name
     file = directory / "stack.yaml"
     if not file.is_file():
@@ -106,7 +111,11 @@ def load_stack(envs_dir: Path, name: str) -> Stack:
     version = python_for(declared["python"], file)
     contents: dict[str, Any]
     if kind == "existing" and declared["sglang"] and not _is_there(declared["interpreter"]):
-        # On another machine the campaign can still be read and planned; a launch asks for the interpreter itself.
+        # On another machine the campaign can still be read, planned and reported; a launch asks for the interpreter
+        # itself.
+        noted = _noted(recorded, name, declared)
+        if noted:
+            return Stack(name, kind, noted["digest"], directory, noted["python"], declared)
         contents = {"absent": declared["interpreter"]}
     elif kind == "existing":
         found = distributions(interpreter_of(declared, file), declared["env"])
@@ -123,11 +132,10 @@ def load_stack(envs_dir: Path, name: str) -> Stack:
         contents = {"image": declared["image"]}
     else:
         contents = _lock_contents(directory, declared, file)
-    identity = {key: value for key, value in declared.items() if key not in DESCRIBES}
     return Stack(
         name=name,
         kind=kind,
-        digest=digest({"declared": identity, "python": version, "contents": contents}),
+        digest=digest({"declared": _identity(declared), "python": version, "contents": contents}),
         directory=directory,
         python_version=version,
         declared=declared,
@@ -139,6 +147,35 @@ DESCRIBES = {
     "exclude_newer",
 }
 """Keys of stack.yaml that change nothing about what is built."""
+
+
+def _identity(declared: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in declared.items() if key not in DESCRIBES}
+
+
+def record_existing(stack: Stack, recorded: Path) -> None:
+    """Notes under which digest an interpreter that is on this host entered the launch keys.
+
+    Results are then the same results on a machine without it, where they are brought to be reported.
+    """
+    if stack.kind == "existing" and _is_there(stack.declared["interpreter"]):
+        note = {
+            "interpreter": stack.declared["interpreter"],
+            "sglang": stack.sglang_version,
+            "python": stack.python_version,
+            "declared": digest(_identity(stack.declared)),
+            "digest": stack.digest,
+        }
+        write_json(recorded / f"{stack.name}.json", note)
+
+
+def _noted(recorded: Path | None, name: str, declared: dict[str, Any]) -> dict[str, Any] | None:
+    """The note, unless stack.yaml says something else by now."""
+    file = recorded / f"{name}.json" if recorded else None
+    if file is None or not file.exists():
+        return None
+    note: dict[str, Any] = read_json(file)
+    return note if note["declared"] == digest(_identity(declared)) else None
 
 
 def _lock_contents(directory: Path, declared: dict[str, Any], file: Path) -> dict[str, Any]:
