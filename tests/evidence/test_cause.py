@@ -26,6 +26,7 @@ EXPECTED = {
     "nccl-tree": ("ready", None),
     "nccl-tree-unscoped": ("failed", "collective_error"),
     "port-in-use": ("failed", "port_in_use"),
+    "profiler-segfault": ("failed", "crashed"),
     "torch-symm-mem": ("ready", None),
     "cpu-healthy": ("ready", None),
     "cpu-mscclpp-one-rank": ("ready", None),
@@ -85,6 +86,14 @@ def test_an_unscoped_nccl_algorithm_is_told_to_be_scoped_and_not_blamed_on_cuda_
     assert any(
         "no algorithm/protocol available for function AllGather" in line.text for line in found.evidence
     )
+
+
+def test_a_crash_of_the_profiler_is_not_blamed_on_the_variant() -> None:
+    log = recorded("profiler-segfault").log
+    assert log is not None
+    found = diagnose(log, KNOWLEDGE)
+    assert found.remedies[0].startswith("the profiler crashed, not the variant")
+    assert any("libkineto" in line.text for line in found.evidence)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_the_required_text_is_the_longest_plain_run_of_each_alternative(
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_whatever_a_pattern_matches_holds_a_required_text(pattern: str, data: st.DataObject) -> None:
     texts = required_texts(pattern)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded_hosts import HOSTS, NAMES
 from sglang_sweep.campaign import Change, Variant
@@ -143,7 +143,7 @@ MAIMED = {
 }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(MAIMED)), st.data())
 def test_any_subset_of_missing_tools_and_unreadable_files_still_gives_a_valid_document(
     name: str, data: st.DataObject

@@ -32,6 +32,22 @@ def test_a_second_win_is_counted_as_one_more(verdicts: dict[str, Any]) -> None:
     assert "1 more win (half +4.00 %)" in answer(verdicts)[1]
 
 
+def test_a_simulated_accept_length_is_a_control_and_never_the_answer(verdicts: dict[str, Any]) -> None:
+    win = next(v for v in verdicts["variants"] if v["verdict"] == "WIN")
+    loss = next(v for v in verdicts["variants"] if v["verdict"] == "LOSS")
+    control = {**win, "name": "accept-3", "ratio": 1.64, "speculation": "simulated"}
+    verdicts["variants"] = [control, loss]
+    lead, rest = answer(verdicts)
+    assert lead == "No variant is shown to be faster than the baseline."
+    assert rest.endswith(
+        "Controls with a simulated accept length, which price speculation: accept-3 +64.0 %."
+    )
+    assert fastest(verdicts) is None
+    verdicts["variants"].append({**win, "speculation": None})
+    assert answer(verdicts)[0].startswith("Fastest: graph-bs-128")
+    assert fastest(verdicts)["name"] == "graph-bs-128"  # type: ignore[index]
+
+
 def test_without_a_win_nothing_is_called_fastest(verdicts: dict[str, Any]) -> None:
     assert answer(only(verdicts, "LOSS", "DEAD_END"))[0] == (
         "No variant is shown to be faster than the baseline."

@@ -90,21 +90,21 @@ def test_values_without_any_spread_are_certain_not_an_error():
 
 
 @given(BLOCKS, st.lists(VALUE, min_size=10, max_size=10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_scaling_all_values_of_a_block_changes_nothing(rows, factors):
     scaled = [tuple(x * f for x in row) for row, f in zip(rows, factors, strict=False)]
     assert same(compare(logs_of(rows), 0.02), compare(logs_of(scaled), 0.02))
 
 
 @given(BLOCKS, st.randoms())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_permuting_blocks_changes_nothing(rows, random):
     shuffled = random.sample(rows, len(rows))
     assert same(compare(logs_of(rows), 0.02), compare(logs_of(shuffled), 0.02))
 
 
 @given(BLOCKS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_swapping_a_and_a_prime_changes_nothing_but_the_sign_of_their_own_comparison(rows):
     swapped = [(b, a, v) for a, b, v in rows]
     assert same(compare(logs_of(rows), 0.02), compare(logs_of(swapped), 0.02))

@@ -94,7 +94,7 @@ def test_a_look_knows_nothing_of_later_blocks():
 
 
 @given(RATIOS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_p_values_never_rise_as_blocks_are_added(values):
     history = looks(dict(enumerate(values)))
     for p in (sequential_p, lambda h: sequential_tost_p(h, 0.02)):
@@ -103,7 +103,7 @@ def test_p_values_never_rise_as_blocks_are_added(values):
 
 
 @given(RATIOS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_turning_the_ratio_round_changes_nothing_but_signs(values):
     one, other = looks(dict(enumerate(values))), looks({b: -x for b, x in enumerate(values)})
     assert sequential_p(one) == pytest.approx(sequential_p(other), rel=1e-9)

@@ -159,7 +159,12 @@ class Sweep:
             "question": campaign.question,
             "arms": {arm.folder: self.declared(arm) for arm in self.schedule.arms},
             "planned": [
-                {"name": v.name, "hypothesis": v.hypothesis, "change": _in_key_order(v.change.as_dict())}
+                {
+                    "name": v.name,
+                    "hypothesis": v.hypothesis,
+                    "change": _in_key_order(v.change.as_dict()),
+                    "speculation": v.speculation,
+                }
                 for v in campaign.variants
                 if v.planned_only
             ],

@@ -42,6 +42,7 @@ def build_verdicts(
                 "key": arm.get("key"),
                 "change": arm["change"],
                 "hypothesis": arm["hypothesis"],
+                "speculation": arm.get("speculation"),
                 **{
                     name: shown[name]
                     for name in ("engagement", "confounds", "correctness", "evidence", "remedies")

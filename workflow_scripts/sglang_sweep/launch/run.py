@@ -44,7 +44,8 @@ class Run:
         self.server_cpus, client_cpus = (
             pinning.split_processors(available) if launch.share_processors else everything
         )
-        client_home = {"HOME": str(folder), "HF_HOME": _hub_home(launch.environment)}
+        self.client_home = folder / "client-home"
+        client_home = {"HOME": str(self.client_home), "HF_HOME": _hub_home(launch.environment)}
         self.client = Client(
             launch.client_python, folder / "client.log", launch.environment | client_home, client_cpus
         )
@@ -83,6 +84,7 @@ class Run:
 
     def _start(self) -> None:
         limits = self.launch.limits
+        self.client_home.mkdir()
         self.client.start()
         self.server.start()
         try:
@@ -176,8 +178,9 @@ class Run:
         return VariantFailed(reason, None if self.server.exit_code is not None else alive)
 
     def _keep(self, name: str, endpoint: str) -> None:
+        # An idle server answers at once; one whose scheduler has died keeps its socket open for a minute.
         with suppress(requests.RequestException):
-            answer = requests.get(f"{self.server.url}{endpoint}", timeout=60)
+            answer = requests.get(f"{self.server.url}{endpoint}", timeout=15)
             if answer.ok:
                 text = answer.text
                 if name.endswith(".json"):
@@ -193,9 +196,8 @@ class Run:
         finally:
             self.server.kill_rest()
         self.timeline["stop_s"] = round(time.monotonic() - began, 2)
-        for leftover in (".cache", ".config", "warmup.jsonl"):
-            path = self.folder / leftover
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(self.client_home, ignore_errors=True)
+        (self.folder / "warmup.jsonl").unlink(missing_ok=True)
         self.note_clean_room("after")
 
     def result(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from sglang_sweep.report.words import (
     ORDER,
     PHRASES,
     Variant,
+    is_control,
     is_noise_arm,
     label_of,
     primary_metric,
@@ -22,20 +23,29 @@ from sglang_sweep.report.words import (
 def answer(verdicts: Mapping[str, Any]) -> tuple[str, str]:
     """Return the campaign's answer in plain text: the sentence that matters, then what became of the rest.
 
-    A void session answers nothing, and says so first: the numbers below it are shown, not believed.
+    A void session answers nothing, and says so first: the numbers below it are shown, not believed. A control
+    whose accept length is simulated is never the answer, however fast: nobody can serve that way.
     """
-    variants = [v for v in verdicts["variants"] if not is_noise_arm(v)]
+    arms = [v for v in verdicts["variants"] if not is_noise_arm(v)]
+    controls = [v for v in arms if is_control(v) and v.get("ratio") is not None]
+    variants = [v for v in arms if v not in controls]
     session = verdicts.get("session") or {}
     void = bool(session.get("void"))
-    return _void(session) if void else _fastest(variants), _tally(variants, without_first_win=not void)
+    rest = [_tally(variants, without_first_win=not void), _controls(controls)]
+    return _void(session) if void else _fastest(variants), " ".join(filter(None, rest))
 
 
 def fastest(verdicts: Mapping[str, Any]) -> Variant | None:
     """Return the win with the largest ratio, or None where nothing won or the session is void."""
     if (verdicts.get("session") or {}).get("void"):
         return None
-    wins = [v for v in reading_order(list(verdicts["variants"])) if v["verdict"] == "WIN"]
-    return wins[0] if wins else None
+    wins = [v for v in verdicts["variants"] if v["verdict"] == "WIN" and not is_control(v)]
+    return reading_order(wins)[0] if wins else None
+
+
+def _controls(controls: list[Variant]) -> str:
+    changes = ", ".join(f"{v['name']} {signed_percent(v['ratio'] - 1)}" for v in reading_order(controls))
+    return f"Controls with a simulated accept length, which price speculation: {changes}." if changes else ""
 
 
 def _void(session: Mapping[str, Any]) -> str:

@@ -69,6 +69,11 @@ def is_noise_arm(variant: Variant) -> bool:
     return str(variant["name"]).endswith("-prime")
 
 
+def is_control(variant: Variant) -> bool:
+    """Tell whether the accept length was forced: the arm prices speculation and is no way to serve."""
+    return variant.get("speculation") == "simulated"
+
+
 def reading_order(variants: list[Variant]) -> list[Variant]:
     """Return variants by verdict, the larger gain first, A' after the last measured arm of its verdict."""
     return sorted(
@@ -158,7 +163,8 @@ def _measured(variant: Variant, gain: float | None) -> str:
         unit = row.get("unit") or unit_of(row["metric"])
         before, after = significant(row["baseline_mean"]), quantity(row["variant_mean"], unit)
         values = f" ({label_of(row['metric'])} {before} → {after})"
-    return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}."
+    control = "; a control, its accept length is simulated" if is_control(variant) else ""
+    return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}{control}."
 
 
 def _inconclusive(variant: Variant, gain: float | None) -> str:
