@@ -1,14 +1,13 @@
-"""A published example is rebuilt from its results: evidence, verdicts and both documents."""
+"""A published campaign is rebuilt from its results: evidence, verdicts and both documents."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sglang_sweep.evidence.arm import assess_arm
-from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_windows
-from sglang_sweep.report_documents import write_documents
-from sglang_sweep.verdicts import build_verdicts
+from sglang_sweep.errors import UserError
+from sglang_sweep.publish import publish, rebuild
 
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 
@@ -16,41 +15,46 @@ EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 @pytest.fixture(
     params=sorted(path.parent for path in EXAMPLES.glob("*/findings.md")), ids=lambda path: path.name
 )
-def example(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy, with the working directory in it: every path in an example is relative to its folder."""
-    folder = tmp_path / request.param.name
-    shutil.copytree(request.param, folder)
-    monkeypatch.chdir(folder)
-    return folder
+def example(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
 
 
-def test_evidence_verdicts_and_documents_are_rebuilt_from_the_results(example: Path) -> None:
-    results = next((example / "results").glob("*/declaration.json")).parent.relative_to(example)
-    declared = json.loads((results / "declaration.json").read_text())
-    launches = {
-        folder: sorted((results / "launches" / folder).glob("block-*/launch.json"))
-        for folder in declared["arms"]
-    }
-    baseline = [path for folder in list(declared["arms"])[:2] for path in launches[folder]]
-    for folder, arm in declared["arms"].items():
-        profile = results / "profiles" / folder / "profile.json"
-        shown = assess_arm(arm, launches[folder], baseline, profile if profile.exists() else None)
-        (results / "evidence" / f"{folder}.json").write_text(json.dumps(shown))
-    evidence = [results / "evidence" / f"{folder}.json" for folder in declared["arms"]]
-    verdicts = build_verdicts(declared, [path for paths in launches.values() for path in paths], evidence)
-    published = json.loads((results / "verdicts.json").read_text())
-    assert [(v["name"], v["verdict"], v["ratio"]) for v in verdicts["variants"]] == [
-        (v["name"], v["verdict"], v["ratio"]) for v in published["variants"]
+def concluded(folder: Path) -> dict[str, Any]:
+    verdicts: dict[str, Any] = json.loads(next(folder.glob("results/*/verdicts.json")).read_text())
+    return verdicts
+
+
+def assert_same_campaign(made: Path, kept: Path) -> None:
+    assert [(v["name"], v["verdict"], v["ratio"]) for v in concluded(made)["variants"]] == [
+        (v["name"], v["verdict"], v["ratio"]) for v in concluded(kept)["variants"]
     ]
-    assert verdicts == published
-    kept = {name: (example / name).read_text() for name in ("findings.md", "index.html")}
-    records = [json.loads(path.read_text()) for paths in launches.values() for path in paths]
-    figures = [Path(name) for name in ("ratios.svg", "blocks.svg", "windows.svg")]
-    figure_ratios(verdicts, figures[0])
-    figure_blocks(records, figures[1], verdicts=verdicts)
-    figure_windows(records, figures[2], verdicts=verdicts)
-    write_documents(
-        results / "verdicts.json", results / "report.json", figures, Path("findings.md"), Path("index.html")
-    )
-    assert (example / "findings.md").read_text() == kept["findings.md"]
-    assert len((example / "index.html").read_text()) == pytest.approx(len(kept["index.html"]), rel=0.02)
+    assert concluded(made) == concluded(kept)
+    assert (made / "findings.md").read_text() == (kept / "findings.md").read_text()
+    page = (kept / "index.html").read_text()
+    assert len((made / "index.html").read_text()) == pytest.approx(len(page), rel=0.02)
+
+
+def test_evidence_verdicts_and_documents_are_rebuilt_from_the_results(example: Path, tmp_path: Path) -> None:
+    folder = tmp_path / example.name
+    shutil.copytree(example / "results", folder / "results")
+    rebuild(folder)
+    assert_same_campaign(folder, example)
+
+
+def test_what_was_published_can_be_published_again(example: Path, tmp_path: Path) -> None:
+    campaign = next(example.glob("results/*/declaration.json")).parent
+    publish(campaign, tmp_path / "again")
+    assert_same_campaign(tmp_path / "again", example)
+
+
+def test_every_link_of_a_published_report_leads_to_a_file(example: Path) -> None:
+    findings = (example / "findings.md").read_text()
+    targets = [part.split(")")[0].split("#")[0] for part in findings.split("](")[1:]]
+    files = [target for target in targets if target and "://" not in target]
+    assert files
+    assert [target for target in files if not (example / target).exists()] == []
+
+
+def test_a_campaign_without_a_report_is_not_published(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no declaration\.json"):
+        publish(tmp_path / "results" / "mine", tmp_path / "out")

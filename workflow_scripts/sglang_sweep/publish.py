@@ -1,0 +1,104 @@
+"""A finished campaign as one folder that stands alone: what its report rests on, and the report rebuilt from it."""
+
+import argparse
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.errors import UserError
+from sglang_sweep.evidence.arm import assess_arm
+from sglang_sweep.record import read_json, write_json
+from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_windows
+from sglang_sweep.report_documents import write_documents
+from sglang_sweep.verdicts import build_verdicts
+
+CAMPAIGN_FILES = ("declaration.json", "verdicts.json", "report.json")
+
+EVIDENCE_FILES = ("server.log", "server_info_after.json", "metrics_before.txt", "metrics_after.txt")
+"""Of a launch, what evidence reads. Each request's details, traces and the client's log stay behind."""
+
+FIGURES = (Path("ratios.svg"), Path("blocks.svg"), Path("windows.svg"))
+
+
+def publish(results: Path, folder: Path) -> None:
+    """Copies of ``results`` (``results/<campaign>``) what the report needs into ``folder``, and rebuilds it there.
+
+    Copied back, ``folder/results`` is also enough to measure on. Raises UserError without a finished report.
+    """
+    missing = [name for name in CAMPAIGN_FILES if not (results / name).exists()]
+    if missing:
+        raise UserError(
+            f"{results} has no {', '.join(missing)}",
+            remedy=f"snakemake --cores all reports/{results.name}/findings.md",
+        )
+    for file in [*_site_files(results), *(results / name for name in CAMPAIGN_FILES), *_records(results)]:
+        copy = folder / "results" / file.relative_to(results.parent)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    rebuild(folder)
+
+
+def _site_files(results: Path) -> list[Path]:
+    """The host, and the stacks that only it has: both are part of the launch keys."""
+    return [results.parent / "environment.json", *sorted((results.parent / "stacks").glob("*.json"))]
+
+
+def _records(results: Path) -> Iterator[Path]:
+    arms = list(read_json(results / "declaration.json")["arms"])
+    for arm in arms:
+        profile = results / "profiles" / arm / "profile.json"
+        for record in [*_launches(results, arm), *([profile] if profile.exists() else [])]:
+            yield record
+            files: dict[str, str | None] = read_json(record).get("files") or {}
+            for file in filter(None, files.values()):
+                if Path(file).name in EVIDENCE_FILES:
+                    yield record.parent / file
+
+
+def _launches(results: Path, arm: str) -> list[Path]:
+    return sorted((results / "launches" / arm).glob("block-*/launch.json"))
+
+
+def rebuild(folder: Path) -> None:
+    """Evidence, verdicts, figures and both documents of a published campaign, from the records in it.
+
+    Neither the campaign's file, nor its stack, nor its host is asked.
+    """
+    with chdir(folder):
+        results = next(Path("results").glob("*/declaration.json")).parent
+        declared: dict[str, Any] = read_json(results / "declaration.json")
+        launches = {arm: _launches(results, arm) for arm in declared["arms"]}
+        baseline = [path for arm in list(declared["arms"])[:2] for path in launches[arm]]
+        evidence = [results / "evidence" / f"{arm}.json" for arm in declared["arms"]]
+        for file, (folder_name, arm) in zip(evidence, declared["arms"].items(), strict=True):
+            profile = results / "profiles" / folder_name / "profile.json"
+            shown = assess_arm(arm, launches[folder_name], baseline, profile if profile.exists() else None)
+            write_json(file, shown)
+        every = [path for paths in launches.values() for path in paths]
+        verdicts = build_verdicts(declared, every, evidence)
+        write_json(results / "verdicts.json", verdicts)
+        records = [read_json(path) for path in every]
+        ratios, blocks, windows = FIGURES
+        figure_ratios(verdicts, ratios)
+        figure_blocks(records, blocks, verdicts=verdicts)
+        figure_windows(records, windows, verdicts=verdicts)
+        write_documents(
+            results / "verdicts.json",
+            results / "report.json",
+            FIGURES,
+            Path("findings.md"),
+            Path("index.html"),
+        )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``python -m sglang_sweep publish CAMPAIGN FOLDER``."""
+    parser = argparse.ArgumentParser(prog="python -m sglang_sweep publish", description=__doc__)
+    parser.add_argument("campaign", help="its results are read from results/CAMPAIGN")
+    parser.add_argument("folder", type=Path, help="where the published campaign goes; what is there is kept")
+    asked = parser.parse_args(arguments)
+    publish(Path("results") / asked.campaign, asked.folder)
+    print(asked.folder / "findings.md")
+    return 0
