@@ -12,6 +12,8 @@ rule profile:
         ensure("results/{campaign}/profiles/{launch}/profile.json", non_empty=True),
     log:
         "results/{campaign}/logs/profile-{launch}.log",
+    # Before any measured launch: kernels that compile on first use are then found compiled.
+    priority: 1_000_000
     retries: 1
     conda:
         "../envs/controller.yaml"

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from sglang_sweep.campaign import Change
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.recording import RecordedSources
@@ -62,6 +63,15 @@ def test_another_variant_has_another_gate_and_another_store_has_not(tmp_path: Pa
 def test_a_stack_that_is_not_built_is_declared_and_nothing_more(tmp_path: Path) -> None:
     facts = sweep(store=str(tmp_path)).stack_facts()["cpu"]
     assert (facts["built"], facts["sglang"]) == (None, "0.5.23")
+
+
+def test_the_flags_of_a_variant_that_is_put_off_are_checked_too() -> None:
+    first, *_ = sweep().campaign.variants
+    change = Change(flags={"chunked-prefil-size": 512})
+    later = dataclasses.replace(first, blocks=0, change=change, flags=first.flags | change.flags)
+    campaign = dataclasses.replace(sweep().campaign, variants=(later,))
+    with pytest.raises(UserError, match="chunked-prefil-size"):
+        dataclasses.replace(sweep(), campaign=campaign).check_flags()
 
 
 def test_ranks_are_counted_from_the_flags() -> None:

@@ -15,9 +15,7 @@ with told(snakemake.log[0]):
     runnable = True
     for name in snakemake.params.campaigns:
         sweep = load_sweep(name, snakemake.config, host)
-        text, ok = environment_report(
-            host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
-        )
+        text, ok = environment_report(host, sweep.gate_findings(), sweep.campaign.all_variants)
         print(f"\n{name}\n{text}")
         runnable &= ok
 sys.exit(0 if runnable else 1)

@@ -4,20 +4,17 @@ from pathlib import Path
 
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.host.environment import environment_report
-from sglang_sweep.host.gate import gate
 from sglang_sweep.job import logged
 from sglang_sweep.record import write_json
 from sglang_sweep.sweep import load_sweep
 
 with logged(snakemake.log[0]):
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
-    text, ok = environment_report(
-        sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs()
-    )
+    findings = sweep.gate_findings()
+    text, ok = environment_report(sweep.host, findings, sweep.campaign.all_variants)
     print(text)
     if not ok:
         raise InfrastructureFault(
             text[text.index("Refused") :], remedy="mend these, or take the variants out"
         )
-    findings = gate(sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs())
     write_json(Path(snakemake.output[0]), {"gate": [finding.as_dict() for finding in findings]})

@@ -31,7 +31,7 @@ VARIANTS = [
 
 
 def test_a_host_without_gpus_is_told_what_it_can_run_and_one_reason_why_not(host: Host) -> None:
-    text, fine = environment_report(host("no-gpu"), STACKS, VARIANTS)
+    text, fine = environment_report(host("no-gpu"), gate(host("no-gpu"), STACKS, VARIANTS), VARIANTS)
     assert not fine
     assert "vm: no GPUs; 2 threads of AMD EPYC" in text
     assert "small: can run here" in text
@@ -42,7 +42,9 @@ def test_a_host_without_gpus_is_told_what_it_can_run_and_one_reason_why_not(host
 
 
 def test_what_was_not_asked_to_run_does_not_fail_the_command(host: Host) -> None:
-    text, fine = environment_report(host("no-gpu"), STACKS, VARIANTS, requested={"small"})
+    text, fine = environment_report(
+        host("no-gpu"), gate(host("no-gpu"), STACKS, VARIANTS), VARIANTS, requested={"small"}
+    )
     assert fine and "Refused" not in text
 
 

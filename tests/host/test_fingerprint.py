@@ -14,6 +14,7 @@ from sglang_sweep.campaign import Change, Variant
 from sglang_sweep.host.drift import drift
 from sglang_sweep.host.environment import environment_report
 from sglang_sweep.host.fingerprint import fingerprint, validate
+from sglang_sweep.host.gate import gate
 from sglang_sweep.host.recording import RecordedSources, recorded_host
 from sglang_sweep.host.sample import quick_check
 
@@ -182,7 +183,7 @@ def test_any_subset_of_missing_tools_and_unreadable_files_still_gives_a_valid_do
         Variant("a", None, "", Change(), {"tp-size": 8, "enable-torch-symm-mem": True}, {}, "cu130", "m"),
         Variant("b", None, "", Change(), {"device": "cpu"}, {}, "cpu", "m"),
     ]
-    text, _ = environment_report(fp, stacks, variants)
+    text, _ = environment_report(fp, gate(fp, stacks, variants), variants)
     assert "b: can run here" in text or "a, b: can run here" in text
     whole = fingerprint(RecordedSources(MAIMED[name]), folders=["/"])
     assert isinstance(drift(whole, fp), list) and isinstance(

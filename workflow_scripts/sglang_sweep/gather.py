@@ -7,7 +7,6 @@ from typing import Any
 from sglang_sweep.campaign import Variant
 from sglang_sweep.errors import UserError
 from sglang_sweep.foresight import predicted, reopened_dead_ends
-from sglang_sweep.host.gate import gate
 from sglang_sweep.record import read_json
 from sglang_sweep.report.sections import Sections
 from sglang_sweep.sweep import Sweep
@@ -31,10 +30,9 @@ def sections(
     breakdowns = {
         record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
     }
-    found = gate(sweep.host, sweep.stack_facts(), sweep.campaign.all_variants, **sweep.gate_inputs())
     return Sections(
         environment=sweep.host,
-        gate=[finding.as_dict() for finding in found],
+        gate=[finding.as_dict() for finding in sweep.gate_findings()],
         profiles={name: found["decode"] for name, found in breakdowns.items() if "decode" in found} or None,
         explanations=explanations(sweep, verdicts, breakdowns) or None,
         speculation=speculation(sweep, records, breakdowns),

@@ -16,7 +16,9 @@ from sglang_sweep.campaign import Campaign, Variant, load_campaign
 from sglang_sweep.digest import canonical_json, digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.flags import FlagTable, command_line, ranks, recorded_table, unknown_flags
+from sglang_sweep.host.findings import Finding
 from sglang_sweep.host.fingerprint import fingerprint
+from sglang_sweep.host.gate import gate
 from sglang_sweep.host.host_class import class_digest
 from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import ambient, server_environment
@@ -102,9 +104,14 @@ class Sweep:
             facts[name] = {**stack.declared, "built": record.read_json(marker) if marker.exists() else None}
         return facts
 
-    def gate_inputs(self) -> dict[str, Any]:
-        """What the environment gate asks beside host, stacks and variants."""
-        return {"server_env": self.config["server_env"]}
+    def gate_findings(self) -> list[Finding]:
+        """What the environment gate says of this campaign's variants on this host."""
+        return gate(
+            self.host,
+            self.stack_facts(),
+            self.campaign.all_variants,
+            server_env=self.config["server_env"],
+        )
 
     def flag_table(self, stack: str) -> FlagTable:
         """Of the real parser when the stack is on this machine, else as recorded for its version."""
@@ -121,8 +128,8 @@ class Sweep:
         problems: list[UserError] = []
         campaign = self.campaign
         for index, variant in enumerate(campaign.all_variants):
-            if variant.planned_only:
-                continue
+            if variant.planned_only and (variant.change.patch or variant.stack not in self.stacks):
+                continue  # a patch may bring flags of its own
             key = "baseline.flags" if index == 0 else f"variants[{index - 1}].change.flags"
             table = self.flag_table(variant.stack)
             declared = variant.change.flags if index else variant.flags

@@ -9,8 +9,8 @@ from sglang_sweep.campaign import Variant
 from sglang_sweep.record import write_json
 
 from .drift import drift
+from .findings import Finding
 from .fingerprint import fingerprint
-from .gate import gate
 from .gate_table import as_text, headline, refusals, render, what_can_run
 
 
@@ -30,18 +30,14 @@ def record_environment(
 
 def environment_report(
     fp: Mapping[str, Any],
-    stacks: Mapping[str, Mapping[str, Any]],
+    findings: Sequence[Finding],
     campaign_variants: Sequence[Variant],
     requested: Collection[str] | None = None,
-    *,
-    weights_gib: Mapping[str, float] | None = None,
-    server_env: Mapping[str, str] | None = None,
 ) -> tuple[str, bool]:
     """The text that ``snakemake environment`` prints, and whether everything requested may run here.
 
-    ``stacks`` as for :func:`sglang_sweep.host.gate.gate`; ``requested`` are names of variants, None all.
+    ``findings`` are those of :func:`sglang_sweep.host.gate.gate`; ``requested`` are names of variants, None all.
     """
-    findings = gate(fp, stacks, campaign_variants, weights_gib=weights_gib, server_env=server_env)
     reasons = refusals(findings, requested)
     parts = [headline(fp), "", as_text(render(findings)), "", *what_can_run(findings, campaign_variants)]
     if reasons:
