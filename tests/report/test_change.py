@@ -17,6 +17,8 @@ from sglang_sweep.report.change import change_lines
         ({"env": {"A": "two words"}}, ["+ A='two words'"]),
         ({"stack": "cu128", "patch": "allow PCIe"}, ["+ stack: cu128", "+ source patch: allow PCIe"]),
         ({"model": {"path": "/m"}}, ["+ model: path /m"]),
+        ({"flags": {"draft": {"model": "d"}}}, ["+ --draft d"]),
+        ({"flags": {"json": {"b": 1, "a": 2}}}, ["""+ --json '{"a": 2, "b": 1}'"""]),
         ({}, []),
         (None, []),
     ],

@@ -62,5 +62,6 @@ def test_every_verdict_without_any_number_is_written_everywhere(
     assert verdict_table(minimal).row_count == len(ORDER)
     for name in ("findings.md", "index.html", "v.csv", "ratios.svg"):
         text = (tmp_path / name).read_text(encoding="utf-8")
-        assert [verdict for verdict in ORDER if verdict not in text] == []
+        drawn = [verdict for verdict in ORDER if name != "ratios.svg" or verdict != "PLANNED"]
+        assert [verdict for verdict in drawn if verdict not in text] == []
         assert "None" not in text

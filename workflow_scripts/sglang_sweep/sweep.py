@@ -165,16 +165,7 @@ class Sweep:
             "campaign": campaign.name,
             "question": campaign.question,
             "arms": {arm.folder: self.declared(arm) for arm in self.schedule.arms},
-            "planned": [
-                {
-                    "name": v.name,
-                    "hypothesis": v.hypothesis,
-                    "change": _in_key_order(v.change.as_dict()),
-                    "speculation": v.speculation,
-                }
-                for v in campaign.variants
-                if v.planned_only
-            ],
+            "planned": [{"name": v.name} | self._asked(v) for v in campaign.variants if v.planned_only],
             "design": {k: v for k, v in design.items() if not k.startswith("primary_")}
             | {"primary": {"workload": design["primary_workload"], "metric": design["primary_metric"]}},
             "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
@@ -197,15 +188,23 @@ class Sweep:
             "name": arm.name,
             "key": arm.key,
             "parent": variant.parent,
+            **self._asked(variant),
+            "sglang_version": self.stacks[variant.stack].sglang_version,
+            "proof": list(variant.proof),
+            "tolerance": variant.tolerance,
+            "declares": list(variant.declares),
+        }
+
+    @staticmethod
+    def _asked(variant: Variant) -> dict[str, Any]:
+        """What is asked of a variant, launched or only planned, with what it inherits."""
+        return {
             "hypothesis": variant.hypothesis,
             "change": _in_key_order(variant.change.as_dict()),
             "flags": _in_key_order(variant.flags),
             "env": _in_key_order(variant.env),
             "stack": variant.stack,
-            "sglang_version": self.stacks[variant.stack].sglang_version,
-            "proof": list(variant.proof),
-            "tolerance": variant.tolerance,
-            "declares": list(variant.declares),
+            "model": plan.model_name(variant.model),
             "speculation": variant.speculation,
         }
 

@@ -40,7 +40,7 @@ def build_verdicts(
             {
                 **row,
                 "key": arm.get("key"),
-                "change": arm["change"],
+                "change": change_from_baseline(arm, arms[baseline]),
                 "hypothesis": arm["hypothesis"],
                 "speculation": arm.get("speculation"),
                 **{
@@ -51,18 +51,21 @@ def build_verdicts(
                 "cause": row.get("cause") or shown.get("cause"),
                 "reopen_when": shown.get("reopen_when", []),
                 "holds_for": {
-                    "stack": arm.get("stack"),
-                    "sglang_version": arm.get("sglang_version"),
-                    "stack_digest": declared["stacks"].get(arm.get("stack"), {}).get("digest"),
+                    "stack": arm["stack"],
+                    "sglang_version": arm["sglang_version"],
+                    "stack_digest": declared["stacks"][arm["stack"]]["digest"],
                     "host_class": host["class_digest"],
-                },
+                }
+                if "key" in arm  # what is only planned holds for nothing yet
+                else {},
             }
         )
     return {
         "campaign": declared["campaign"],
         "question": declared["question"],
         "baseline": {
-            name: arms[baseline][name] for name in ("name", "key", "flags", "env", "stack", "hypothesis")
+            name: arms[baseline][name]
+            for name in ("name", "key", "flags", "env", "stack", "model", "hypothesis")
         },
         "host": dict(host),
         "stacks": dict(declared["stacks"]),
@@ -71,3 +74,17 @@ def build_verdicts(
         "session": numbers["session"],
         "variants": rows,
     }
+
+
+def change_from_baseline(arm: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
+    """A variant's change as it would be declared on the baseline itself, whatever parent it starts from."""
+    declared = arm["change"]
+    change: dict[str, Any] = {}
+    for part in ("flags", "env"):
+        mine, base = arm[part], baseline[part]
+        moved = {name for name in {*mine, *base} if mine.get(name) != base.get(name)}
+        names = sorted(moved.union(declared.get(part, {})))
+        if names:
+            change[part] = {name: mine.get(name) for name in names}
+    change |= {part: arm[part] for part in ("stack", "model") if arm.get(part) != baseline.get(part)}
+    return change | ({"patch": declared["patch"]} if "patch" in declared else {})

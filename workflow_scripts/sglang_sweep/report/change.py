@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -67,6 +68,8 @@ def _flag(name: str, value: Any) -> str | None:
         return None
     if value is True:
         return flag
+    if isinstance(value, Mapping):  # a model by its name, or JSON
+        value = value["model"] if set(value) == {"model"} else json.dumps(value, sort_keys=True)
     values = value if isinstance(value, list) else [value]
     return " ".join([flag, *(shlex.quote(str(item)) for item in values)])
 

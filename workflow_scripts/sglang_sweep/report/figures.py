@@ -27,13 +27,13 @@ from sglang_sweep.report.words import (
 
 
 def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
-    """Draw each variant's change with its 95 % interval, and the rows without one, in reading order.
+    """Draw each launched variant's change with its 95 % interval, and the rows without one, in reading order.
 
     The band is the smallest effect of interest. A filled marker is a verdict that is believed, a hollow one a
     number that is shown but not believed. The axis is logarithmic in the ratio, so that halving and doubling
     lie equally far from the baseline.
     """
-    variants = reading_order(list(verdicts["variants"]))
+    variants = reading_order([v for v in verdicts["variants"] if v["verdict"] != "PLANNED"])
     design = verdicts.get("design") or {}
 
     def draw(figure: Figure) -> None:
@@ -157,7 +157,7 @@ def _row_name(variant: Variant) -> str:
 
 
 def _why_no_point(variant: Variant) -> str:
-    return label(variant.get("cause") or ("" if variant["verdict"] == "PLANNED" else "no number"))
+    return label(variant.get("cause") or "no number")
 
 
 def _arms(points: Sequence[Point]) -> dict[str, tuple[str, str]]:

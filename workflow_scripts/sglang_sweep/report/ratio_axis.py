@@ -51,6 +51,6 @@ def _spread(ticks: list[float], width: float) -> list[float]:
     """Leave out ticks whose labels would touch: a logarithmic axis crowds them to the right; zero is kept."""
     kept = [1.0]
     for tick in sorted(ticks, key=lambda t: abs(math.log(t))):
-        if all(abs(math.log(tick / other)) > 0.11 * width for other in kept):
+        if all(abs(math.log(tick / other)) > 0.15 * width for other in kept):
             kept.append(tick)
     return sorted(kept)
