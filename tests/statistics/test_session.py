@@ -80,6 +80,15 @@ def test_metrics_that_are_not_primary_are_shown_without_a_test(launch, design):
     assert shown["goodput"]["ratio"] is None and shown["goodput"]["variant_mean"] == 0.0
 
 
+def test_the_means_shown_are_those_of_the_blocks_that_the_ratio_is_of(launch, design):
+    slow = {1: 10.0, 2: 10.0, 3: 99.0}  # the variant has no third launch
+    records = [launch(a, b, (x, x)) for b, x in slow.items() for a in ("baseline", "baseline-prime")]
+    records += [launch("v", block, (11, 11)) for block in (1, 2)]
+    shown = row(analyse(records, {}, design), "v")["metrics"][0]
+    assert (shown["baseline_mean"], shown["variant_mean"]) == (10, 11)
+    assert shown["ratio"] == pytest.approx(1.1)
+
+
 def test_removed_launches_are_listed_with_their_rule_and_leave_the_others(campaign, design, values):
     records = campaign(values)
     hot = next(r for r in records if r["variant"] == "half" and r["block"] == 2)

@@ -18,7 +18,8 @@ def metric_rows(
     """Return ratio and 95 % interval of every workload and metric; only the primary one is tested.
 
     The others are shown to be understood, not mined, so they carry no p-value. Tail latencies and accept
-    length get a block bootstrap interval.
+    length get a block bootstrap interval. The means are over the blocks that the ratio is of, so that the three
+    agree.
     """
     others = baselines_of(arm, baseline)
     mine = list(arms.get(arm, ()))
@@ -32,6 +33,7 @@ def metric_rows(
         ci95 = c.ci95 if c else None
         if METRICS[key[1]].tail and key != primary:
             ci95 = block_bootstrap(list(shown.ratios.values()))
+        blocks = set(shown.ratios) or {launch.block for launch in [*mine, *beside]}
         rows.append(
             {
                 "workload": key[0],
@@ -40,8 +42,8 @@ def metric_rows(
                 "ratio": c.ratio if c else None,
                 "ci95": list(ci95) if ci95 else None,
                 "primary": key == primary,
-                "baseline_mean": _mean(beside, key),
-                "variant_mean": _mean(mine, key),
+                "baseline_mean": _mean(beside, key, blocks),
+                "variant_mean": _mean(mine, key, blocks),
             }
         )
     return rows
@@ -75,6 +77,6 @@ def removal_rows(arms: Arms) -> list[dict[str, Any]]:
     ]
 
 
-def _mean(launches: Iterable[Measured], key: tuple[str, str]) -> float | None:
-    values = [launch.raw[key] for launch in launches if key in launch.raw]
+def _mean(launches: Iterable[Measured], key: tuple[str, str], blocks: Collection[int]) -> float | None:
+    values = [launch.raw[key] for launch in launches if key in launch.raw and launch.block in blocks]
     return sum(values) / len(values) if values else None
