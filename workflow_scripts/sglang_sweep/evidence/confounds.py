@@ -59,16 +59,16 @@ def compare(
     """
     ours, theirs = flatten(variant), flatten(baseline)
     ours_env, theirs_env = _environments(ours, theirs, environment)
-    names = sorted(set(ours) | set(theirs))
-    rows = [
-        row
-        for name in names
-        if (row := _difference(name, ours, theirs, change, knowledge, declares, version)) is not None
+    judge = _Judge(change, knowledge, declares, version)
+    settings = [
+        judge.setting(name, ours.get(name, ABSENT), theirs.get(name, ABSENT))
+        for name in sorted({*ours, *theirs})
     ]
-    for name in sorted(set(ours_env) | set(theirs_env)):
-        row = _environment_difference(name, ours_env, theirs_env, change, knowledge, declares, version)
-        if row is not None:
-            rows.append(row)
+    variables = [
+        judge.variable(name, ours_env.get(name), theirs_env.get(name))
+        for name in sorted({*ours_env, *theirs_env})
+    ]
+    rows = [row for row in [*settings, *variables] if row is not None]
     return _without_equivalents(rows, knowledge)
 
 
@@ -105,74 +105,62 @@ def _environments(
     return dict(declared[0]), dict(declared[1])
 
 
-def _difference(
-    name: str,
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
-    change: DeclaredChange,
-    knowledge: Knowledge,
-    declares: Sequence[str],
-    version: Version | None,
-) -> Confound | None:
-    mine, base = ours.get(name, ABSENT), theirs.get(name, ABSENT)
-    if (
-        equal(mine, base)
-        or _named(name, knowledge.implications["volatile"])
-        or _tolerated(name, mine, base, knowledge)
-    ):
-        return None
-    if ABSENT in (mine, base) and change.stack:
-        return None
-    if name in _own_settings(change, knowledge):
-        return None
-    return _row(name, mine, base, change, knowledge, declares, version)
+@dataclass(frozen=True)
+class _Judge:
+    """What one difference means, given the declared change and what is known."""
 
+    change: DeclaredChange
+    knowledge: Knowledge
+    declares: Sequence[str]
+    version: Version | None
 
-def _environment_difference(
-    name: str,
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
-    change: DeclaredChange,
-    knowledge: Knowledge,
-    declares: Sequence[str],
-    version: Version | None,
-) -> Confound | None:
-    mine, base = ours.get(name), theirs.get(name)
-    if mine == base or name in change.env or _named(name, knowledge.implications["volatile_environment"]):
-        return None
-    return _row(f"env.{name}", mine, base, change, knowledge, declares, version)
+    def setting(self, name: str, mine: Any, base: Any) -> Confound | None:
+        """A row of /server_info that differs; None when it may."""
+        if (
+            equal(mine, base)
+            or _named(name, self.knowledge.implications["volatile"])
+            or _tolerated(name, mine, base, self.knowledge)
+        ):
+            return None
+        if ABSENT in (mine, base) and self.change.stack:
+            return None
+        if name in _own_settings(self.change, self.knowledge):
+            return None
+        return self._row(name, mine, base)
 
+    def variable(self, name: str, mine: Any, base: Any) -> Confound | None:
+        """An environment variable that differs; None when it may."""
+        volatile = self.knowledge.implications["volatile_environment"]
+        if mine == base or name in self.change.env or _named(name, volatile):
+            return None
+        return self._row(f"env.{name}", mine, base)
 
-def _row(
-    name: str,
-    mine: Any,
-    base: Any,
-    change: DeclaredChange,
-    knowledge: Knowledge,
-    declares: Sequence[str],
-    version: Version | None,
-) -> Confound:
-    rule = _implication(name, change, knowledge, version)
-    known = knowledge.implications["moves_performance"].get(name, {})
-    moves = not _named(name, knowledge.implications["harmless"])
-    inherent = bool(rule and rule.get("inherent")) and not (
-        rule and rule.get("stack") and name in _pinnable(knowledge)
-    )
-    declared = inherent or any(_covers(declaration, name) for declaration in declares)
-    pin = (rule or {}).get("pin") or known.get("pin") or f"set {name} alike in the baseline and the variant"
-    why = (
-        (rule or {}).get("why") or known.get("why") or "nothing is known that says it cannot move performance"
-    )
-    return Confound(
-        setting=name,
-        baseline=_short(base),
-        variant=_short(mine),
-        moves_performance=moves,
-        implied_by=rule["id"] if rule else None,
-        pin=None if declared or not moves else pin,
-        declared=declared,
-        why=why if moves else "cannot move performance",
-    )
+    def _row(self, name: str, mine: Any, base: Any) -> Confound:
+        rule = _implication(name, self.change, self.knowledge, self.version)
+        known = self.knowledge.implications["moves_performance"].get(name, {})
+        moves = not _named(name, self.knowledge.implications["harmless"])
+        inherent = bool(rule and rule.get("inherent")) and not (
+            rule and rule.get("stack") and name in _pinnable(self.knowledge)
+        )
+        declared = inherent or any(_covers(declaration, name) for declaration in self.declares)
+        pin = (
+            (rule or {}).get("pin") or known.get("pin") or f"set {name} alike in the baseline and the variant"
+        )
+        why = (
+            (rule or {}).get("why")
+            or known.get("why")
+            or "nothing is known that says it cannot move performance"
+        )
+        return Confound(
+            setting=name,
+            baseline=_short(base),
+            variant=_short(mine),
+            moves_performance=moves,
+            implied_by=rule["id"] if rule else None,
+            pin=None if declared or not moves else pin,
+            declared=declared,
+            why=why if moves else "cannot move performance",
+        )
 
 
 def _covers(declaration: str, name: str) -> bool:
