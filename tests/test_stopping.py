@@ -21,19 +21,12 @@ class StubSweep:
         arms = arms_of(self.campaign, {"cpu": "s"}, {"smollm2-135m": "m"}, "h", {})
         self.schedule = schedule(self.campaign, arms, results)
 
-    def declared(self, arm: Any) -> dict[str, Any]:
-        return {"name": arm.name}
-
-    def declaration(self) -> dict[str, Any]:
-        design = vars(self.campaign.design)
-        primary = {"workload": design["primary_workload"], "metric": design["primary_metric"]}
-        return {"design": {**design, "primary": primary}}
-
 
 @pytest.fixture
 def engaged(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Engagement by arm, instead of reading logs."""
     states: dict[str, str] = {}
+    monkeypatch.setattr(stopping, "declared", lambda _, arm: {"name": arm.name})
     monkeypatch.setattr(
         stopping,
         "assess_arm",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.campaign import Change
+from sglang_sweep.declaration import declaration
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.recording import RecordedSources
@@ -51,7 +52,7 @@ def test_the_order_of_keys_is_in_no_parameter_of_a_rule() -> None:
             plain.campaign, baseline=dataclasses.replace(plain.campaign.baseline, flags=flags)
         ),
     )
-    assert repr(other.declaration()) == repr(plain.declaration())
+    assert repr(declaration(other)) == repr(declaration(plain))
 
 
 def test_another_variant_has_another_gate_and_another_store_has_not(tmp_path: Path) -> None:

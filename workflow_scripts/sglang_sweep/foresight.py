@@ -5,6 +5,7 @@ from typing import Any
 
 from sglang_sweep import record
 from sglang_sweep.campaign import Variant
+from sglang_sweep.declaration import declared_design
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.evidence.limits import Prediction, host_facts, predict
 from sglang_sweep.host.reopening import Place, reopened
@@ -91,7 +92,7 @@ def resolution(sweep: Sweep, results: Path) -> list[str]:
     ]
     seen = outlook(
         [x for x in made if x["outcome"] == "completed"],
-        sweep.declaration()["design"],
+        declared_design(sweep.campaign.design),
         len(sweep.campaign.variants),
         minutes_per_launch=estimate(sweep.schedule, results).minutes_per_launch,
         baseline=sweep.campaign.baseline.name,

@@ -1,9 +1,9 @@
 """Whether an arm is launched once more: asked by every launch job, from the results of the blocks before."""
 
 from pathlib import Path
-from typing import Any
 
 from sglang_sweep.campaign_checks import PRIME
+from sglang_sweep.declaration import declared, declared_design
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.plan import Arm
 from sglang_sweep.record import read_json
@@ -32,7 +32,7 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
     from sglang_sweep.statistics.stopping import decide_arms  # a second of imports that few launches need
 
     evidence = {
-        other.name: assess_arm(sweep.declared(other), earlier[other.name], baseline)
+        other.name: assess_arm(declared(sweep, other), earlier[other.name], baseline)
         for other in shown[2:]
         if earlier[other.name]
     }
@@ -40,7 +40,7 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
     decisions = decide_arms(
         records,
         evidence,
-        _design(sweep),
+        declared_design(sweep.campaign.design),
         variants=[other.name for other in shown[2:]],
         baseline=arms[0].name,
     )
@@ -53,8 +53,3 @@ def _earlier(sweep: Sweep, arm: Arm, block: int, results: Path) -> list[Path]:
     folder = results / sweep.campaign.name / "launches" / arm.folder
     found = [path for path in folder.glob("block-*/launch.json") if int(path.parent.name[6:]) < block]
     return sorted(path for path in found if read_json(path)["outcome"] != "not_run")
-
-
-def _design(sweep: Sweep) -> dict[str, Any]:
-    design: dict[str, Any] = sweep.declaration()["design"]
-    return design

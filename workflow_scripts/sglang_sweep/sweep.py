@@ -4,7 +4,6 @@ The Snakefile and every script build the same ``Sweep`` from the same configurat
 depends on state that another process held.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any
 
 from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
-from sglang_sweep.digest import canonical_json, digest
+from sglang_sweep.digest import digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.flags import FlagTable, command_line, ranks, recorded_table, unknown_flags
 from sglang_sweep.host.findings import Finding
@@ -158,56 +157,6 @@ class Sweep:
         """The served model's folder, or its hub id."""
         return str(self.models[plan.model_name(variant.model)].path(self.store))
 
-    def declaration(self) -> dict[str, Any]:
-        """What the campaign says as a whole, as plain data for verdicts and report."""
-        campaign, design = self.campaign, vars(self.campaign.design)
-        return {
-            "campaign": campaign.name,
-            "question": campaign.question,
-            "arms": {arm.folder: self.declared(arm) for arm in self.schedule.arms},
-            "planned": [{"name": v.name} | self._asked(v) for v in campaign.variants if v.planned_only],
-            "design": {k: v for k, v in design.items() if not k.startswith("primary_")}
-            | {"primary": {"workload": design["primary_workload"], "metric": design["primary_metric"]}},
-            "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
-            "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
-            "stacks": {
-                name: {
-                    "digest": s.digest,
-                    "sglang": s.sglang_version,
-                    "cuda": s.cuda,
-                    "python": s.python_version,
-                }
-                for name, s in self.stacks.items()
-            },
-        }
-
-    def declared(self, arm: plan.Arm) -> dict[str, Any]:
-        """What the campaign says about an arm, as plain data for evidence and report."""
-        variant = arm.variant
-        return {
-            "name": arm.name,
-            "key": arm.key,
-            "parent": variant.parent,
-            **self._asked(variant),
-            "sglang_version": self.stacks[variant.stack].sglang_version,
-            "proof": list(variant.proof),
-            "tolerance": variant.tolerance,
-            "declares": list(variant.declares),
-        }
-
-    @staticmethod
-    def _asked(variant: Variant) -> dict[str, Any]:
-        """What is asked of a variant, launched or only planned, with what it inherits."""
-        return {
-            "hypothesis": variant.hypothesis,
-            "change": _in_key_order(variant.change.as_dict()),
-            "flags": _in_key_order(variant.flags),
-            "env": _in_key_order(variant.env),
-            "stack": variant.stack,
-            "model": plan.model_name(variant.model),
-            "speculation": variant.speculation,
-        }
-
     def identity(self, folder: str, block: int) -> dict[str, Any]:
         """The part of launch.json that is known before anything runs."""
         arm = self.schedule.arm(folder)
@@ -267,12 +216,6 @@ class Sweep:
             share_processors=cpu_only,
             limits=Limits(**self.config["limits"]),
         )
-
-
-def _in_key_order(value: dict[str, Any]) -> dict[str, Any]:
-    """The same data, mappings sorted: Snakemake compares parameters as texts, and order in YAML means nothing."""
-    ordered: dict[str, Any] = json.loads(canonical_json(value))
-    return ordered
 
 
 def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml") -> dict[str, Any]:

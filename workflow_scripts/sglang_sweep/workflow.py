@@ -9,6 +9,7 @@ from rich.console import Console
 
 from sglang_sweep import plan
 from sglang_sweep.campaign_checks import PRIME
+from sglang_sweep.declaration import declaration, declared
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.record import read_json, write_json
 from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
@@ -71,7 +72,7 @@ class Sweeps:
     def declared(self, campaign: str, launch: str | None = None) -> dict[str, Any]:
         """What was declared about one arm, or about all: it decides evidence and verdicts, not measurements."""
         sweep = self.sweep(campaign)
-        return sweep.declared(sweep.schedule.arm(launch)) if launch else sweep.declaration()
+        return declared(sweep, sweep.schedule.arm(launch)) if launch else declaration(sweep)
 
     def targets(self) -> list[str]:
         """Every outcome of every named campaign, so that a deleted one is made again."""
