@@ -86,6 +86,17 @@ def test_a_server_that_dies_under_load_is_recorded_as_crashed(tmp_path: Path) ->
     assert (result["outcome"], result["cause"], result["exit"]["code"]) == ("failed", "crashed", 137)
 
 
+def test_a_server_that_lost_a_process_does_not_leave_its_client_hanging(tmp_path: Path) -> None:
+    environment = {**order("healthy").environment, "FAKE_CLIENT": "hangs"}
+    limits = Limits(launch_s=20, stall_s=3, window_s=3600, stop_s=3600)
+    launch = order("loses-a-child", environment=environment, limits=limits)
+    result = measure(launch, tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", "crashed")
+    assert result["reason"] == "one of the server's processes died"
+    assert result["exit"]["stopped_by"] == "self"
+    assert result["clean_room"]["after"] == {"processes": [], "ports": []}
+
+
 def test_a_silent_server_is_given_up_as_hung(tmp_path: Path) -> None:
     result = measure(order("silent"), tmp_path / "launch.json", INSTRUMENTS)
     assert (result["outcome"], result["cause"]) == ("failed", "collective_hang")

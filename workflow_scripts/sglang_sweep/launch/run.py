@@ -47,7 +47,11 @@ class Run:
         self.client_home = folder / "client-home"
         client_home = {"HOME": str(self.client_home), "HF_HOME": _hub_home(launch.environment)}
         self.client = Client(
-            launch.client_python, folder / "client.log", launch.environment | client_home, client_cpus
+            launch.client_python,
+            folder / "client.log",
+            launch.environment | client_home,
+            client_cpus,
+            self.server.child_failed,
         )
         self.started_at, self.timeline = record.now(), dict[str, float | None](spawned=0.0)
         self.outcome = "completed"
@@ -175,7 +179,8 @@ class Run:
     def _server_failure(self, reason: str, alive: str = "infrastructure") -> VariantFailed:
         """A dead server speaks through its log; a live one failed in the way ``alive`` says."""
         time.sleep(1.0)  # a crash reaches the client before the parent has ended
-        return VariantFailed(reason, None if self.server.exit_code is not None else alive)
+        dead = self.server.exit_code is not None or self.server.child_failed()
+        return VariantFailed(reason, None if dead else alive)
 
     def _keep(self, name: str, endpoint: str) -> None:
         # An idle server answers at once; one whose scheduler has died keeps its socket open for a minute.

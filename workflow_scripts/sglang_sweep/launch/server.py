@@ -1,6 +1,7 @@
 """One server process tree: start, wait until it generates, stop, prove that it is gone."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,6 +18,8 @@ import requests
 from sglang_sweep.launch import ownership
 
 READY_LINE = b"The server is fired up and ready to roll!"
+
+CHILD_FAILED = re.compile(rb"Received sigquit from a child process|SIGQUIT received\.")
 
 
 class StallVerdict(Protocol):
@@ -71,6 +74,8 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
         self.spawned = 0.0
         self.stopped_by: str | None = None
+        self._read = 0
+        self._child_failed = False
 
     def start(self) -> None:
         """Spawns the tree; it dies with us even if we are killed."""
@@ -92,6 +97,19 @@ class Server:
         """As the shell would say: 137 for a process ended by KILL; None while it runs."""
         code = self.process.poll() if self.process else None
         return 128 - code if code is not None and code < 0 else code
+
+    def child_failed(self) -> bool:
+        """Whether it said that one of its processes died, without having been stopped.
+
+        It then waits for core dumps with its sockets open, a minute and more in 0.5.16, before it ends itself.
+        """
+        if not self._child_failed:
+            with self.log.open("rb") as log:
+                log.seek(self._read)
+                new = log.read()
+            self._child_failed = CHILD_FAILED.search(new) is not None
+            self._read += new.rfind(b"\n") + 1
+        return self._child_failed
 
     def tree(self) -> list[psutil.Process]:
         """Every live process of this launch, found by session and by mark."""
@@ -163,7 +181,7 @@ class Server:
         """TERM to the parent alone (TERM to the group reads as a crash), then KILL to whatever is left."""
         if self.process is None:
             return
-        if self.exit_code is not None:
+        if self.exit_code is not None or self.child_failed():
             self.stopped_by = "self"
         else:
             self.process.terminate()
@@ -176,7 +194,7 @@ class Server:
         """KILL to the group and to every marked process; returns when all are gone or after 10 s."""
         if self.process is None:
             return
-        if self.exit_code is None:
+        if self.exit_code is None and self.stopped_by != "self":
             self.stopped_by = "KILL"
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)

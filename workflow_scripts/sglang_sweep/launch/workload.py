@@ -6,6 +6,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,12 +117,16 @@ def goodput(details: dict[str, Any], slo: dict[str, float]) -> float | None:
 
 @dataclass
 class Client:
-    """The load client process; one for a whole launch. ``log`` receives what it prints."""
+    """The load client process; one for a whole launch. ``log`` receives what it prints.
+
+    ``server_failed`` is asked while an answer is waited for: a dying server may leave its clients hanging.
+    """
 
     python: Path
     log: Path
     environment: dict[str, str]
     processors: set[int]
+    server_failed: Callable[[], bool] = lambda: False
     process: subprocess.Popen[str] | None = None
     _answers: int = -1
     _buffer: bytes = b""
@@ -182,6 +187,8 @@ class Client:
                 if not piece:
                     raise ClientFailed(f"the load client died, see {self.log.name}")
                 self._buffer += piece
+            elif self.server_failed():
+                raise ClientFailed("one of the server's processes died")
         line, _, self._buffer = self._buffer.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
