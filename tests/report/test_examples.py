@@ -9,6 +9,7 @@ import pytest
 from sglang_sweep.errors import UserError
 from sglang_sweep.publish import publish, rebuild
 
+CURVES = Path(__file__).parents[1] / "recordings" / "communication" / "h200x2-nccl-2.28.9.json"
 EXAMPLES = Path(__file__).parents[2] / "reports" / "examples"
 
 
@@ -45,6 +46,16 @@ def test_what_was_published_can_be_published_again(example: Path, tmp_path: Path
     campaign = next(example.glob("results/*/declaration.json")).parent
     publish(campaign, tmp_path / "again")
     assert_same_campaign(tmp_path / "again", example)
+
+
+def test_the_collectives_measured_alone_are_published_too(example: Path, tmp_path: Path) -> None:
+    shutil.copytree(example / "results", tmp_path / "results")
+    campaign = next(tmp_path.glob("results/*/declaration.json")).parent
+    (campaign / "communication").mkdir()
+    shutil.copyfile(CURVES, campaign / "communication" / "baseline-0123456789.json")
+    publish(campaign, tmp_path / "out")
+    assert (tmp_path / "out" / campaign.relative_to(tmp_path) / "communication").is_dir()
+    assert_same_campaign(tmp_path / "out", example)  # its report did not show them
 
 
 def test_every_link_of_a_published_report_leads_to_a_file(example: Path) -> None:

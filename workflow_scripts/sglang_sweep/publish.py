@@ -33,7 +33,8 @@ def publish(results: Path, folder: Path) -> None:
             f"{results} has no {', '.join(missing)}",
             remedy=f"snakemake --cores all reports/{results.name}/findings.md",
         )
-    for file in [*_site_files(results), *(results / name for name in CAMPAIGN_FILES), *_records(results)]:
+    named = [results / name for name in CAMPAIGN_FILES]
+    for file in [*_site_files(results), *named, *_collectives(results), *_records(results)]:
         copy = folder / "results" / file.relative_to(results.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
@@ -43,6 +44,11 @@ def publish(results: Path, folder: Path) -> None:
 def _site_files(results: Path) -> list[Path]:
     """The host, and the stacks that only it has: both are part of the launch keys."""
     return [results.parent / "environment.json", *sorted((results.parent / "stacks").glob("*.json"))]
+
+
+def _collectives(results: Path) -> list[Path]:
+    """The measurement of the collectives alone, where there is one."""
+    return sorted((results / "communication").glob("*.json"))
 
 
 def _records(results: Path) -> Iterator[Path]:
@@ -90,6 +96,7 @@ def rebuild(folder: Path) -> None:
             FIGURES,
             Path("findings.md"),
             Path("index.html"),
+            next(iter(_collectives(results)), None),
         )
 
 
