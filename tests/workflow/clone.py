@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ class Clone:
             cwd=self.folder,
             text=True,
             start_new_session=True,
+            # A shell in the background ignores INT, and what it starts would too.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options},
         )
 
