@@ -14,6 +14,7 @@ from sglang_sweep.redaction import redacted, redacted_environment
         ("HF_TOKEN", "", ""),
         ("TORCH_EXTENSIONS_DIR", "/x", "/x"),
         ("AWS_SECRET_KEY", "x", "<redacted>"),
+        ("MY_API_KEY", "x", "<redacted>"),
         ("SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", "128", "128"),
         ("TOKENIZERS_PARALLELISM", "false", "false"),
     ],

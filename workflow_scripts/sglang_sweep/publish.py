@@ -10,7 +10,7 @@ from typing import Any
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.record import read_json, write_json
-from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_windows
+from sglang_sweep.report.figures import draw_figures
 from sglang_sweep.report_documents import write_documents
 from sglang_sweep.verdicts import build_verdicts
 
@@ -52,10 +52,8 @@ def _collectives(results: Path) -> list[Path]:
 
 
 def _records(results: Path) -> Iterator[Path]:
-    arms = list(read_json(results / "declaration.json")["arms"])
-    for arm in arms:
-        profile = results / "profiles" / arm / "profile.json"
-        for record in [*_launches(results, arm), *([profile] if profile.exists() else [])]:
+    for arm in read_json(results / "declaration.json")["arms"]:
+        for record in [*_launches(results, arm), *_profiles(results, arm)]:
             yield record
             files: dict[str, str | None] = read_json(record).get("files") or {}
             for file in filter(None, files.values()):
@@ -65,6 +63,11 @@ def _records(results: Path) -> Iterator[Path]:
 
 def _launches(results: Path, arm: str) -> list[Path]:
     return sorted((results / "launches" / arm).glob("block-*/launch.json"))
+
+
+def _profiles(results: Path, arm: str) -> list[Path]:
+    """profile.json, or nothing."""
+    return list((results / "profiles" / arm).glob("profile.json"))
 
 
 def rebuild(folder: Path) -> None:
@@ -78,18 +81,13 @@ def rebuild(folder: Path) -> None:
         launches = {arm: _launches(results, arm) for arm in declared["arms"]}
         baseline = [path for arm in list(declared["arms"])[:2] for path in launches[arm]]
         evidence = [results / "evidence" / f"{arm}.json" for arm in declared["arms"]]
-        for file, (folder_name, arm) in zip(evidence, declared["arms"].items(), strict=True):
-            profile = results / "profiles" / folder_name / "profile.json"
-            shown = assess_arm(arm, launches[folder_name], baseline, profile if profile.exists() else None)
-            write_json(file, shown)
+        for file, (name, arm) in zip(evidence, declared["arms"].items(), strict=True):
+            profile = next(iter(_profiles(results, name)), None)
+            write_json(file, assess_arm(arm, launches[name], baseline, profile))
         every = [path for paths in launches.values() for path in paths]
         verdicts = build_verdicts(declared, every, evidence)
         write_json(results / "verdicts.json", verdicts)
-        records = [read_json(path) for path in every]
-        ratios, blocks, windows = FIGURES
-        figure_ratios(verdicts, ratios)
-        figure_blocks(records, blocks, verdicts=verdicts)
-        figure_windows(records, windows, verdicts=verdicts)
+        draw_figures(verdicts, [read_json(path) for path in every], *FIGURES)
         write_documents(
             results / "verdicts.json",
             results / "report.json",

@@ -20,6 +20,7 @@ from sglang_sweep.launch import ownership
 READY_LINE = b"The server is fired up and ready to roll!"
 
 CHILD_FAILED = re.compile(rb"Received sigquit from a child process|SIGQUIT received\.")
+"""As ``child-failed`` of config/knowledge/causes.yaml, which names the cause afterwards."""
 
 
 class StallVerdict(Protocol):

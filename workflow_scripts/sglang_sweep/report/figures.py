@@ -26,6 +26,19 @@ from sglang_sweep.report.words import (
 )
 
 
+def draw_figures(
+    verdicts: Mapping[str, Any],
+    launches: Sequence[Mapping[str, Any]],
+    ratios: Path,
+    blocks: Path,
+    windows: Path,
+) -> None:
+    """Draw the three figures of a campaign."""
+    figure_ratios(verdicts, ratios)
+    figure_blocks(launches, blocks, verdicts=verdicts)
+    figure_windows(launches, windows, verdicts=verdicts)
+
+
 def figure_ratios(verdicts: Mapping[str, Any], out_svg: Path) -> None:
     """Draw each launched variant's change with its 95 % interval, and the rows without one, in reading order.
 
