@@ -20,7 +20,9 @@ def arms(of: Campaign, host: str = "h", stack: str = "s") -> tuple[Arm, ...]:
     return arms_of(of, {"cpu": stack}, {"smollm2-135m": "m"}, host, {})
 
 
-def record(plan: Schedule, count: int, at: datetime = NOW, seconds: float = 60) -> None:
+def record(
+    plan: Schedule, count: int, at: datetime = NOW, seconds: float = 60, gpus: str | None = None
+) -> None:
     """Writes the first ``count`` missing launches as if they had run one after another."""
     for launch in plan.missing[:count]:
         launch.path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,13 +32,14 @@ def record(plan: Schedule, count: int, at: datetime = NOW, seconds: float = 60) 
             "outcome": "completed",
             "started_at": at.isoformat(),
             "finished_at": (at + timedelta(seconds=seconds)).isoformat(),
+            "host": {"gpus_digest": gpus},
         }
         launch.path.write_text(json.dumps(text))
         at += timedelta(seconds=seconds)
 
 
 def test_every_block_holds_each_variant_once_and_the_baseline_twice(tmp_path: Path) -> None:
-    plan = schedule(campaign(blocks=3), arms(campaign()), tmp_path, NOW)
+    plan = schedule(campaign(blocks=3), arms(campaign()), tmp_path, now=NOW)
     for block in (1, 2, 3):
         names = sorted(launch.arm.name for launch in plan.launches if launch.block == block)
         assert names == ["baseline", "baseline-prime", "mscclpp", "policy-lpm", "radix-off", "tp2"]
@@ -49,22 +52,22 @@ def test_both_baseline_arms_share_a_key_and_not_a_folder() -> None:
 
 
 def test_priorities_follow_the_random_order(tmp_path: Path) -> None:
-    plan = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    plan = schedule(campaign(), arms(campaign()), tmp_path, now=NOW)
     priorities = [plan.priority(launch.arm.folder, launch.block) for launch in plan.launches]
     assert priorities == sorted(priorities, reverse=True)
     assert [launch.block for launch in plan.launches] == sorted(launch.block for launch in plan.launches)
 
 
 def test_what_was_measured_is_not_missing(tmp_path: Path) -> None:
-    first = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    first = schedule(campaign(), arms(campaign()), tmp_path, now=NOW)
     record(first, 7)
-    again = schedule(campaign(), arms(campaign()), tmp_path, NOW)
+    again = schedule(campaign(), arms(campaign()), tmp_path, now=NOW)
     assert [launch.path for launch in again.missing] == [launch.path for launch in first.missing[7:]]
 
 
 def test_editing_one_variant_makes_exactly_its_launches_missing(tmp_path: Path) -> None:
     before = campaign()
-    record(schedule(before, arms(before), tmp_path, NOW), 100)
+    record(schedule(before, arms(before), tmp_path, now=NOW), 100)
     edited = [
         dataclasses.replace(v, flags={**v.flags, "schedule-policy": "dfs-weight"})
         if v.name == "policy-lpm"
@@ -72,7 +75,7 @@ def test_editing_one_variant_makes_exactly_its_launches_missing(tmp_path: Path) 
         for v in before.variants
     ]
     after = dataclasses.replace(before, variants=tuple(edited))
-    missing = schedule(after, arms(after), tmp_path, NOW).missing
+    missing = schedule(after, arms(after), tmp_path, now=NOW).missing
     assert [(x.arm.name, x.block) for x in missing] == [
         ("policy-lpm", 1),
         ("policy-lpm", 2),
@@ -82,20 +85,35 @@ def test_editing_one_variant_makes_exactly_its_launches_missing(tmp_path: Path) 
 
 def test_a_variant_edited_long_after_gets_blocks_with_baselines_of_their_own(tmp_path: Path) -> None:
     before = campaign()
-    record(schedule(before, arms(before), tmp_path, NOW), 100)
+    record(schedule(before, arms(before), tmp_path, now=NOW), 100)
     variants = tuple(
         dataclasses.replace(v, env={"X": "1"}) if v.name == "tp2" else v for v in before.variants
     )
     after = dataclasses.replace(before, variants=variants)
-    missing = schedule(after, arms(after), tmp_path, NOW + timedelta(days=9)).missing
+    missing = schedule(after, arms(after), tmp_path, now=NOW + timedelta(days=9)).missing
     assert {x.block for x in missing} == {4, 5, 6}
     assert {x.arm.name for x in missing} == {"baseline", "baseline-prime", "tp2"}
 
 
+def test_on_other_gpus_no_block_begun_elsewhere_is_joined(tmp_path: Path) -> None:
+    begun = schedule(campaign(blocks=3), arms(campaign()), tmp_path, gpus="ours", now=NOW)
+    record(begun, 9, gpus="ours")
+    here = schedule(campaign(blocks=3), arms(campaign()), tmp_path, gpus="ours", now=NOW)
+    assert [launch.path for launch in here.missing] == [launch.path for launch in begun.missing[9:]]
+    elsewhere = schedule(campaign(blocks=3), arms(campaign()), tmp_path, gpus="theirs", now=NOW)
+    assert min(launch.block for launch in elsewhere.missing) == 3
+    whole = {launch.arm.name for launch in begun.launches if launch.block == 1}
+    assert {launch.arm.name for launch in elsewhere.launches if launch.block == 1} == whole
+    for arm in elsewhere.arms[2:]:  # each has three blocks with a baseline beside it
+        blocks = [launch.block for launch in elsewhere.launches if launch.arm is arm]
+        assert len(blocks) == 3
+        assert all(any(x.block == b and x.arm.name == "baseline" for x in elsewhere.launches) for b in blocks)
+
+
 def test_going_back_to_an_old_stack_finds_the_old_results(tmp_path: Path) -> None:
     for stack in ("old", "new"):
-        record(schedule(campaign(), arms(campaign(), stack=stack), tmp_path, NOW), 100)
-    assert schedule(campaign(), arms(campaign(), stack="old"), tmp_path, NOW).missing == []
+        record(schedule(campaign(), arms(campaign(), stack=stack), tmp_path, now=NOW), 100)
+    assert schedule(campaign(), arms(campaign(), stack="old"), tmp_path, now=NOW).missing == []
 
 
 def test_a_different_host_class_reopens_everything() -> None:
@@ -114,20 +132,20 @@ def test_key_order_comments_and_hypotheses_change_no_key(tmp_path: Path) -> None
 
 
 def test_more_blocks_extend_what_exists(tmp_path: Path) -> None:
-    record(schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW), 100)
-    assert {x.block for x in schedule(campaign(blocks=3), arms(campaign()), tmp_path, NOW).missing} == {3}
+    record(schedule(campaign(blocks=2), arms(campaign()), tmp_path, now=NOW), 100)
+    assert {x.block for x in schedule(campaign(blocks=3), arms(campaign()), tmp_path, now=NOW).missing} == {3}
 
 
 def test_adaptive_mode_plans_at_most_its_maximum(tmp_path: Path) -> None:
-    plan = schedule(campaign(mode="adaptive", max_blocks=5), arms(campaign()), tmp_path, NOW)
+    plan = schedule(campaign(mode="adaptive", max_blocks=5), arms(campaign()), tmp_path, now=NOW)
     assert max(launch.block for launch in plan.launches) == 5
 
 
 def test_the_estimate_rests_on_past_launches(tmp_path: Path) -> None:
-    plan = schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW)
+    plan = schedule(campaign(blocks=2), arms(campaign()), tmp_path, now=NOW)
     assert "assumed" in estimate(plan, tmp_path).basis
     record(plan, 6, seconds=30)
-    cost = estimate(schedule(campaign(blocks=2), arms(campaign()), tmp_path, NOW), tmp_path)
+    cost = estimate(schedule(campaign(blocks=2), arms(campaign()), tmp_path, now=NOW), tmp_path)
     assert (cost.launches, cost.minutes, cost.basis) == (6, 3.0, "6 launches of this campaign")
 
 
@@ -136,6 +154,6 @@ def test_a_variant_may_ask_for_fewer_blocks(tmp_path: Path) -> None:
     variants = tuple(dataclasses.replace(v, blocks=1) if v.name == "tp2" else v for v in before.variants)
     fewer = arms(dataclasses.replace(before, variants=variants))
     assert [a.key for a in fewer] == [a.key for a in arms(before)]
-    plan = schedule(dataclasses.replace(before, variants=variants), fewer, tmp_path, NOW)
+    plan = schedule(dataclasses.replace(before, variants=variants), fewer, tmp_path, now=NOW)
     assert [x.block for x in plan.launches if x.arm.name == "tp2"] == [1]
     assert sum(x.arm.name == "baseline" for x in plan.launches) == 3

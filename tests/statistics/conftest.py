@@ -18,6 +18,7 @@ def make_launch(
     cause: str | None = None,
     outcome: str | None = None,
     host: str = "this-host",
+    gpus: str | None = None,
     metrics: Mapping[str, float] | None = None,
 ) -> Launch:
     windows = [
@@ -40,7 +41,7 @@ def make_launch(
         "started_at": f"2026-11-{1 + days:02d}T{hours:02d}:{rest:02d}:00+00:00",
         "outcome": outcome or ("failed" if cause else "completed"),
         "cause": cause,
-        "host": {"hostname": "h", "class_digest": host},
+        "host": {"hostname": "h", "class_digest": host, "gpus_digest": gpus},
         "windows": windows,
         "host_samples": {"before": {}, "after": {}},
         "clean_room": {"before": {"processes": []}},

@@ -107,8 +107,13 @@ def test_a_pair_measured_days_apart_is_stale(launch, design):
     base = [launch(a, b, (10, 10), minutes=b) for b in (1, 2, 3) for a in ("baseline", "baseline-prime")]
     late = [launch("late", b, (20, 20), minutes=60 * 24 * 3 + b) for b in (1, 2, 3)]
     elsewhere = [launch("elsewhere", b, (20, 20), minutes=b, host="another") for b in (1, 2, 3)]
-    result = analyse([*base, *late, *elsewhere], {}, design)
-    assert {row(result, n)["verdict"] for n in ("late", "elsewhere")} == {"STALE"}
+    for record in base:
+        record["host"]["gpus_digest"] = "ours"
+    sister = [launch("sister", b, (20, 20), minutes=b, gpus="theirs") for b in (1, 2, 3)]
+    untold = [launch("untold", b, (20, 20), minutes=b) for b in (1, 2, 3)]
+    result = analyse([*base, *late, *elsewhere, *sister, *untold], {}, design)
+    assert {row(result, n)["verdict"] for n in ("late", "elsewhere", "sister")} == {"STALE"}
+    assert row(result, "untold")["blocks"] == 3  # records made before the GPUs were told apart
     assert row(result, "late")["launches"][0]["removed"] == "stale"
     fresh = design | {"contemporary_hours": 24 * 4}
     assert row(analyse([*base, *late], {}, fresh), "late")["blocks"] == 3

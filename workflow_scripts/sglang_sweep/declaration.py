@@ -6,7 +6,7 @@ from typing import Any
 from sglang_sweep import plan
 from sglang_sweep.campaign import Design, Variant
 from sglang_sweep.digest import canonical_json
-from sglang_sweep.host.host_class import class_digest
+from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.sweep import Sweep
 
 
@@ -20,7 +20,7 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
         "planned": [{"name": v.name} | _asked(v) for v in campaign.variants if v.planned_only],
         "design": declared_design(campaign.design),
         "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
-        "host": {"hostname": sweep.host["hostname"], "class_digest": class_digest(sweep.host)},
+        "host": host_identity(sweep.host),
         "stacks": {
             name: {
                 "digest": s.digest,

@@ -1,7 +1,9 @@
 """What a campaign will launch: arms with their keys, the blocks each is still missing, and the cost."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count, islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -108,34 +110,37 @@ def model_name(spec: ModelSpec) -> str:
 
 
 def schedule(
-    campaign: Campaign, arms: tuple[Arm, ...], results: Path, now: datetime | None = None
+    campaign: Campaign,
+    arms: tuple[Arm, ...],
+    results: Path,
+    gpus: str | None = None,
+    now: datetime | None = None,
 ) -> Schedule:
     """Which arm is launched in which block, given what exists.
 
-    An arm joins a block only while the block's baseline is contemporary (started within the design's
-    ``contemporary_hours`` of now); a variant added later gets new blocks, with baselines of their own.
+    An arm joins a block only while all that ran in it is contemporary: started within the design's
+    ``contemporary_hours`` of now, and on these ``gpus`` (a digest, None if unknown). A variant added later or
+    on another host of the class gets new blocks, with baselines of their own.
     """
     now = now or datetime.now(UTC)
     folder = results / campaign.name / "launches"
     baseline, prime, *others = arms
-    closed = _closed_blocks(
-        folder / baseline.folder, now - timedelta(hours=campaign.design.contemporary_hours)
-    )
+    done = {arm.folder: _existing_blocks(folder / arm.folder) for arm in arms}
+    oldest = now - timedelta(hours=campaign.design.contemporary_hours)
+    closed = _closed_blocks([folder / arm.folder for arm in arms], oldest, gpus)
     wanted: dict[int, list[Arm]] = {}
     for arm in others or [prime]:
-        existing = _existing_blocks(folder / arm.folder)
-        found, block = 0, 0
-        while found < min(
-            arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks
-        ):
-            block += 1
-            if block in closed and block not in existing:
-                continue
+        usable = (b for b in count(1) if b not in closed or b in done[arm.folder] & done[baseline.folder])
+        asked = min(arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks)
+        for block in islice(usable, asked):
             wanted.setdefault(block, []).append(arm)
-            found += 1
     launches = []
     for block in sorted(wanted):
-        members = {arm.name: arm for arm in (baseline, prime, *wanted[block])}
+        members = {
+            arm.name: arm
+            for arm in (baseline, prime, *wanted[block])
+            if block not in closed or block in done[arm.folder]
+        }
         for position, name in enumerate(order(list(members), block, campaign.design.seed)):
             path = folder / members[name].folder / f"block-{block}" / "launch.json"
             launches.append(Launch(members[name], block, position, path, path.exists()))
@@ -146,13 +151,15 @@ def _existing_blocks(folder: Path) -> set[int]:
     return {int(path.parent.name.removeprefix("block-")) for path in folder.glob("block-*/launch.json")}
 
 
-def _closed_blocks(folder: Path, oldest: datetime) -> set[int]:
-    """Blocks whose baseline started before ``oldest``."""
+def _closed_blocks(folders: Iterable[Path], oldest: datetime, gpus: str | None) -> set[int]:
+    """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it."""
     closed = set()
-    for block in _existing_blocks(folder):
-        started = record.read_json(folder / f"block-{block}" / "launch.json").get("started_at")
-        if started and datetime.fromisoformat(started) < oldest:
-            closed.add(block)
+    for folder in folders:
+        for block in _existing_blocks(folder):
+            launch = record.read_json(folder / f"block-{block}" / "launch.json")
+            started, where = launch.get("started_at"), launch.get("host", {}).get("gpus_digest")
+            if (started and datetime.fromisoformat(started) < oldest) or (where and gpus and where != gpus):
+                closed.add(block)
     return closed
 
 

@@ -18,7 +18,7 @@ from sglang_sweep.flags import FlagTable, command_line, ranks, recorded_table, u
 from sglang_sweep.host.findings import Finding
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.gate import gate
-from sglang_sweep.host.host_class import class_digest
+from sglang_sweep.host.host_class import class_digest, gpus_digest, host_identity
 from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import ambient, server_environment
 from sglang_sweep.launch.order import LaunchOrder, Limits
@@ -78,7 +78,7 @@ class Sweep:
             class_digest(self.host),
             ambient(self.host["environment"]) | self.config["server_env"],
         )
-        return plan.schedule(self.campaign, arms, RESULTS)
+        return plan.schedule(self.campaign, arms, RESULTS, gpus_digest(self.host))
 
     @property
     def ready(self) -> Path:
@@ -178,7 +178,7 @@ class Sweep:
                 "sglang_version": stack.sglang_version,
                 "python": None,
             },
-            "host": {"hostname": self.host["hostname"], "class_digest": class_digest(self.host)},
+            "host": host_identity(self.host),
         }
 
     def hidden_size(self, variant: Variant) -> int | None:

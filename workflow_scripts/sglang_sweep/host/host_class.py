@@ -74,6 +74,21 @@ def class_digest(fp: Mapping[str, Any]) -> str:
     return digest(host_class(fp), length=12)
 
 
+def gpus_digest(fp: Mapping[str, Any]) -> str | None:
+    """Twelve hex digits that name these very GPUs, or None without GPUs that tell their UUIDs.
+
+    Two cards of one class differ by a per cent or so, and a lent host is another one each time: launches are
+    compared within one set of cards.
+    """
+    uuids = [gpu["uuid"] for gpu in fp["gpus"] or []]
+    return digest(sorted(uuids), length=12) if uuids and all(uuids) else None
+
+
+def host_identity(fp: Mapping[str, Any]) -> dict[str, Any]:
+    """How launches and reports name the host."""
+    return {"hostname": fp["hostname"], "class_digest": class_digest(fp), "gpus_digest": gpus_digest(fp)}
+
+
 def differences(old: Any, new: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     """Facts of two classes (or fingerprints) that differ: path, old value, new value."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):

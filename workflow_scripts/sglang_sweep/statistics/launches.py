@@ -21,6 +21,7 @@ class Measured:
     block: int
     started: datetime
     host_class: str | None
+    gpus: str | None
     outcome: str
     cause: str | None
     file: str
@@ -44,11 +45,13 @@ def measured(launch: Launch) -> Measured:
     removed = tuple(removals(launch)) if launch["outcome"] == "completed" else ()
     whole = any(r.window is None for r in removed)
     dropped = {r.window for r in removed}
+    host = launch.get("host") or {}
     return Measured(
         arm=launch["variant"],
         block=launch["block"],
         started=datetime.fromisoformat(launch["started_at"]),
-        host_class=(launch.get("host") or {}).get("class_digest"),
+        host_class=host.get("class_digest"),
+        gpus=host.get("gpus_digest"),
         outcome=launch["outcome"],
         cause=launch.get("cause"),
         file=launch.get("file")
@@ -78,8 +81,10 @@ def by_arm(launches: Iterable[Launch]) -> dict[str, list[Measured]]:
 
 def contemporary(a: Measured, b: Measured, hours: float) -> bool:
     """Whether two launches of a block may be compared: started within so many hours, on the same class of
-    host."""
-    return a.host_class == b.host_class and abs((a.started - b.started).total_seconds()) <= hours * 3600
+    host and, where both say on which GPUs, on the same ones."""
+    if a.host_class != b.host_class or (a.gpus and b.gpus and a.gpus != b.gpus):
+        return False
+    return abs((a.started - b.started).total_seconds()) <= hours * 3600
 
 
 def paired_values(
