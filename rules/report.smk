@@ -78,6 +78,7 @@ rule gather:
         "../envs/controller.yaml"
     params:
         declared=lambda w: SWEEPS.declared(w.campaign),
+        notes=lambda w: SWEEPS.sweep(w.campaign).campaign.notes,
     message:
         "{wildcards.campaign}: profiles, economics and predictions for the report"
     script:

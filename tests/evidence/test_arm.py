@@ -126,9 +126,9 @@ def test_garbage_is_wrong_output(tmp_path: Path) -> None:
     assert found["correctness"]["ok"] is False and found["correctness"]["state"] == "wrong"
 
 
-def test_the_change_of_a_grandchild_is_all_that_differs_from_the_baseline(tmp_path: Path) -> None:
-    inherited = {"tp-size": 2, "speculative-algorithm": "EAGLE3", "speculative-num-steps": 3}
-    declared = variant({"env": {"SGLANG_SIMULATE_ACC_LEN": "1"}}, parent="eagle3", flags=inherited)
+def test_what_the_whole_change_implies_is_not_confounding(tmp_path: Path) -> None:
+    speculation = {"speculative-algorithm": "EAGLE3", "speculative-num-steps": 3}
+    declared = variant({"flags": speculation, "env": {"SGLANG_SIMULATE_ACC_LEN": "1"}}, parent="eagle3")
     ours = [launched(tmp_path / "v", "eagle3-random-draft")]
     found = assess_arm(declared, ours, [launched(tmp_path / "b", "custom-allreduce")])
     implied = {row["setting"]: row["implied_by"] for row in found["confounds"]}

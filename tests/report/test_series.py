@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sglang_sweep.report.series import launch_points, window_points
+from sglang_sweep.report.series import launch_points, sessions, window_points
 
 
 def launch(**more: Any) -> dict[str, Any]:
@@ -20,6 +20,13 @@ def launch(**more: Any) -> dict[str, Any]:
 def test_a_launch_is_the_mean_of_its_windows_at_its_hour() -> None:
     points = launch_points([launch(), launch(block=2, started_at="2026-11-30T13:30:00+00:00")])
     assert [(p.block, p.hours, p.value) for p in points] == [(1, 0.0, 100.0), (2, 1.5, 100.0)]
+
+
+def test_points_are_parted_where_nothing_ran() -> None:
+    clock = ("12:00", "12:02", "12:10", "15:30", "15:32")
+    records = [launch(block=n, started_at=f"2026-11-30T{at}:00+00:00") for n, at in enumerate(clock)]
+    assert [[p.block for p in part] for part in sessions(launch_points(records))] == [[0, 1, 2], [3, 4]]
+    assert sessions([]) == []
 
 
 def test_an_invalid_window_does_not_count() -> None:

@@ -28,6 +28,17 @@ def test_the_answer_is_its_title(verdicts: dict[str, Any]) -> None:
     assert printed(verdicts, 140)[0].startswith("Fastest: graph-bs-128, +9.12 %")
 
 
+def test_a_workload_that_contradicts_a_verdict_is_named_below(verdicts: dict[str, Any]) -> None:
+    equal = next(v for v in verdicts["variants"] if v["name"] == "nccl-4-channels")
+    primary = next(row for row in equal["metrics"] if row.get("primary"))
+    equal["metrics"].append(
+        {**primary, "workload": "load", "primary": False, "ratio": 0.5, "ci95": [0.49, 0.51]}
+    )
+    assert printed(verdicts, 110)[-1].strip() == (
+        "Against its verdict, nccl-4-channels: −50.0 % [−51.0, −49.0] % on load"
+    )
+
+
 def test_brackets_in_names_are_not_taken_for_markup(verdicts: dict[str, Any]) -> None:
     verdicts["variants"][1]["name"] = "[red]x[/red]"
     assert any(line.startswith("[red]x[/red]") for line in printed(verdicts, 140))

@@ -50,6 +50,38 @@ def test_the_meaning_names_what_decided(verdicts: dict[str, Any], name: str, sen
     assert words.meaning(find(verdicts, name), 0.02) == sentence
 
 
+def with_other_workload(variant: dict[str, Any], ratio: float) -> dict[str, Any]:
+    row = words.primary_metric(variant)
+    other = {
+        **row,
+        "workload": "load",
+        "primary": False,
+        "ratio": ratio,
+        "ci95": [ratio * 0.99, ratio * 1.01],
+    }
+    return variant | {"metrics": [*variant["metrics"], other]}
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "said"),
+    [
+        ("nccl-4-channels", 0.14, "on chat, but −86.0 % [−86.1, −85.9] % on load."),
+        (
+            "nccl-4-channels",
+            1.015,
+            "not worth more GPU time.",
+        ),  # its interval is not beyond the smallest effect
+        ("graph-bs-128", 0.5, "; on chat, but −50.0 % [−50.5, −49.5] % on load."),
+        ("graph-bs-128", 2.0, "(output throughput 82.0 → 89.5 tok/s)."),  # the same way: nothing to add
+        ("ep8", 0.5, "; −50.0 % [−50.5, −49.5] % on load."),
+    ],
+)
+def test_a_workload_that_contradicts_the_verdict_is_named_with_it(
+    verdicts: dict[str, Any], name: str, ratio: float, said: str
+) -> None:
+    assert words.meaning(with_other_workload(find(verdicts, name), ratio), 0.02).endswith(said)
+
+
 def test_an_undecided_variant_says_how_many_blocks_would_settle_it(verdicts: dict[str, Any]) -> None:
     assert "about 14 more blocks would settle it" in words.meaning(find(verdicts, "ep8"), 0.02)
 

@@ -39,9 +39,8 @@ def test_equal_profiles_explain_nothing(profiles):
 
 def test_speculation_against_none_is_left_to_the_economics(profiles):
     found = explain_difference(profiles["torch-symm-mem"], profiles["eagle3-random-draft"], 0.63)
-    assert not found["explained"]
+    assert (found["moved"], found["explained"]) == ([], False)
     assert "economics" in found["sentence"]
-    assert ("TARGET_VERIFY", "gemm") in {(row["phase"], row["class"]) for row in found["moved"]}
 
 
 def test_a_profile_without_a_decode_cycle_is_said_to_be_none(profiles):

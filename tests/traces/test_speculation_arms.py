@@ -40,6 +40,17 @@ def test_blocks_in_which_an_arm_failed_do_not_enter_the_interval():
     assert found["break_even"]["ci95"] == pytest.approx([1.5886, 1.5886], abs=1e-3)
 
 
+def test_a_baseline_of_another_session_does_not_move_the_economics():
+    arms = {"random": [launch(b, 179.4, 1.0) for b in (1, 2)]}
+    economics = {"workload": "chat", "concurrency": 1, "n_steps": 3}
+    alone = speculation_of([launch(b, 285.0) for b in (1, 2)], arms, **economics)
+    later = [launch(b, 999.0) for b in (3, 4)]
+    assert speculation_of([*(launch(b, 285.0) for b in (1, 2)), *later], arms, **economics) == alone
+    assert (
+        speculation_of(later, arms, **economics)["break_even"]["ci95"] is None
+    )  # nothing shared: no interval
+
+
 def test_invalid_windows_and_other_workloads_are_left_out():
     good, bad = launch(1, 200.0, 2.0), launch(1, 10.0, 2.0)
     bad["windows"][0]["valid"] = False

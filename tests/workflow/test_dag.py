@@ -65,6 +65,28 @@ def test_one_launch_more_does_not_need_the_others_again_where_no_stack_is_built(
     assert (jobs["stack"], jobs["model"], jobs["ready"]) == (1, 1, 1)
 
 
+def test_a_report_of_what_is_there_launches_nothing_even_where_no_stack_is(
+    measured: Clone, tmp_path: Path
+) -> None:
+    measured.site(campaigns=["tiny"], store=str(tmp_path / "elsewhere"))
+    measured.launch_file("baseline", 2).unlink()
+    measured.edit("{enable-mscclpp: true}", "{schedule-policy: lpm}")
+    text = measured.snakemake("--cores", "all", "--config", "measure=false")
+    assert "launch of" not in text
+    launches = {v["name"]: len(v["launches"]) for v in measured.verdicts()["variants"]}
+    assert launches["mscclpp"] == 0  # as edited, it was not launched yet
+    assert launches["tp2"] == launches["baseline-prime"] == 2
+    assert "| PLANNED |" in (measured.folder / "reports" / "tiny" / "findings.md").read_text()
+    assert measured.would_run().launches == {("baseline", 2), ("mscclpp", 1), ("mscclpp", 2)}
+
+
+def test_a_summary_older_than_launches_says_so(measured: Clone) -> None:
+    launch = measured.launch_file("tp2", 1)
+    launch.unlink()
+    text = measured.snakemake("--cores", "all", str(launch.relative_to(measured.folder)))
+    assert "without 1 newer launch: snakemake --cores all reports/tiny/findings.md" in text
+
+
 def test_a_changed_stack_marker_hides_no_missing_launch(measured: Clone, tmp_path: Path, store: Path) -> None:
     """Snakemake drops what is missing behind an ancient input that is itself outdated."""
     shutil.copytree(store, tmp_path / "rebuilt")
@@ -82,6 +104,11 @@ def test_order_comments_and_white_space_list_nothing(measured: Clone) -> None:
     measured.edit("    concurrency: 2\n    prompts: 4\n", "\n    prompts: 4\n    concurrency: 2\n")
     measured.edit("design:\n", "# How many launches.\ndesign:\n")
     assert "Nothing to be done" in measured.would_run().text
+
+
+def test_another_note_changes_the_documents_alone(measured: Clone) -> None:
+    measured.edit("question:", "notes: Seen before.\nquestion:")
+    assert measured.would_run() == {"gather": 1, "documents": 1, "all": 1}
 
 
 def test_another_hypothesis_is_reported_and_measures_nothing(measured: Clone) -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from sglang_sweep import plan
-from sglang_sweep.campaign import Design, Variant
+from sglang_sweep.campaign import Campaign, Design, Variant
 from sglang_sweep.digest import canonical_json
 from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.sweep import Sweep
@@ -17,7 +17,7 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
         "campaign": campaign.name,
         "question": campaign.question,
         "arms": {arm.folder: declared(sweep, arm) for arm in sweep.schedule.arms},
-        "planned": [{"name": v.name} | _asked(v) for v in campaign.variants if v.planned_only],
+        "planned": [{"name": v.name} | _asked(v, campaign) for v in campaign.variants if v.planned_only],
         "design": declared_design(campaign.design),
         "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
         "host": host_identity(sweep.host),
@@ -46,8 +46,7 @@ def declared(sweep: Sweep, arm: plan.Arm) -> dict[str, Any]:
     return {
         "name": arm.name,
         "key": arm.key,
-        "parent": variant.parent,
-        **_asked(variant),
+        **_asked(variant, sweep.campaign),
         "sglang_version": sweep.stacks[variant.stack].sglang_version,
         "proof": list(variant.proof),
         "tolerance": variant.tolerance,
@@ -55,17 +54,39 @@ def declared(sweep: Sweep, arm: plan.Arm) -> dict[str, Any]:
     }
 
 
-def _asked(variant: Variant) -> dict[str, Any]:
+def _asked(variant: Variant, campaign: Campaign) -> dict[str, Any]:
     """What is asked of a variant, launched or only planned, with what it inherits."""
     return {
         "hypothesis": variant.hypothesis,
-        "change": _in_key_order(variant.change.as_dict()),
+        "change": _in_key_order(change_from_baseline(variant, campaign.baseline)),
         "flags": _in_key_order(variant.flags),
         "env": _in_key_order(variant.env),
         "stack": variant.stack,
         "model": plan.model_name(variant.model),
         "speculation": variant.speculation,
     }
+
+
+def change_from_baseline(variant: Variant, baseline: Variant) -> dict[str, Any]:
+    """A variant's change as it would be declared on the baseline itself, whatever parent it starts from.
+
+    A flag or variable that was taken away is None. What the variant declares is named even where the baseline says
+    the same.
+    """
+    declared = variant.change
+    change: dict[str, Any] = {}
+    for part, mine, base, own in (
+        ("flags", variant.flags, baseline.flags, declared.flags),
+        ("env", variant.env, baseline.env, declared.env),
+    ):
+        moved = {name for name in {*mine, *base} if mine.get(name) != base.get(name)}
+        if names := sorted(moved.union(own)):
+            change[part] = {name: mine.get(name) for name in names}
+    if variant.stack != baseline.stack:
+        change["stack"] = variant.stack
+    if variant.model != baseline.model:
+        change["model"] = plan.model_name(variant.model)
+    return change | ({"patch": declared.patch} if declared.patch else {})
 
 
 def _in_key_order(value: dict[str, Any]) -> dict[str, Any]:

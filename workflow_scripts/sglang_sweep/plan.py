@@ -147,6 +147,17 @@ def schedule(
     return Schedule(campaign, arms, tuple(launches))
 
 
+def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) -> Schedule:
+    """The launches that are there and nothing else, for a report without any further measuring."""
+    folder = results / campaign.name / "launches"
+    launches = []
+    for arm in arms:
+        for block in _existing_blocks(folder / arm.folder):
+            path = folder / arm.folder / f"block-{block}" / "launch.json"
+            launches.append(Launch(arm, block, record.read_json(path).get("position", 0), path, True))
+    return Schedule(campaign, arms, tuple(sorted(launches, key=lambda x: (x.block, x.position))))
+
+
 def _existing_blocks(folder: Path) -> set[int]:
     return {int(path.parent.name.removeprefix("block-")) for path in folder.glob("block-*/launch.json")}
 

@@ -1,6 +1,7 @@
 """A finished campaign as one folder that stands alone: what its report rests on, and the report rebuilt from it."""
 
 import argparse
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import chdir
@@ -19,6 +20,8 @@ CAMPAIGN_FILES = ("declaration.json", "verdicts.json", "report.json")
 EVIDENCE_FILES = ("server.log", "server_info_after.json", "metrics_before.txt", "metrics_after.txt")
 """Of a launch, what evidence reads. Each request's details, traces and the client's log stay behind."""
 
+_BUCKET = re.compile(r"[^#\s{]*_bucket[{ ]")
+
 FIGURES = (Path("ratios.svg"), Path("blocks.svg"), Path("windows.svg"))
 
 
@@ -34,11 +37,20 @@ def publish(results: Path, folder: Path) -> None:
             remedy=f"snakemake --cores all reports/{results.name}/findings.md",
         )
     named = [results / name for name in CAMPAIGN_FILES]
-    for file in [*_site_files(results), *named, *_collectives(results), *_records(results)]:
+    beside = [*_collectives(results), *results.glob("bare-client.json")]
+    for file in [*_site_files(results), *named, *beside, *_records(results)]:
         copy = folder / "results" / file.relative_to(results.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, copy)
+        if file.name.startswith("metrics_"):
+            copy.write_text(_without_buckets(file.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            shutil.copyfile(file, copy)
     rebuild(folder)
+
+
+def _without_buckets(metrics: str) -> str:
+    """A /metrics answer without its histograms' buckets: two thirds of it, and evidence reads none of them."""
+    return "".join(line for line in metrics.splitlines(keepends=True) if not _BUCKET.match(line))
 
 
 def _site_files(results: Path) -> list[Path]:

@@ -78,6 +78,8 @@ class Sweep:
             class_digest(self.host),
             ambient(self.host["environment"]) | self.config["server_env"],
         )
+        if not self.config["measure"]:
+            return plan.measured_so_far(self.campaign, arms, RESULTS)
         return plan.schedule(self.campaign, arms, RESULTS, gpus_digest(self.host))
 
     @property
@@ -221,6 +223,9 @@ class Sweep:
 def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml") -> dict[str, Any]:
     """The site's configuration with defaults filled in. Raises UserError(s)."""
     config = dict(config)
+    # Snakemake's --config knows True and False, and leaves YAML's own spelling a text.
+    if (asked := config.get("measure")) in ("true", "false"):
+        config["measure"] = asked == "true"
     yaml_files.check(config, "config", file)
     return config
 

@@ -40,7 +40,7 @@ def build_verdicts(
             {
                 **row,
                 "key": arm.get("key"),
-                "change": change_from_baseline(arm, arms[baseline]),
+                "change": arm["change"],
                 "hypothesis": arm["hypothesis"],
                 "speculation": arm.get("speculation"),
                 **{
@@ -74,17 +74,3 @@ def build_verdicts(
         "session": numbers["session"],
         "variants": rows,
     }
-
-
-def change_from_baseline(arm: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant's change as it would be declared on the baseline itself, whatever parent it starts from."""
-    declared = arm["change"]
-    change: dict[str, Any] = {}
-    for part in ("flags", "env"):
-        mine, base = arm[part], baseline[part]
-        moved = {name for name in {*mine, *base} if mine.get(name) != base.get(name)}
-        names = sorted(moved.union(declared.get(part, {})))
-        if names:
-            change[part] = {name: mine.get(name) for name in names}
-    change |= {part: arm[part] for part in ("stack", "model") if arm.get(part) != baseline.get(part)}
-    return change | ({"patch": declared["patch"]} if "patch" in declared else {})

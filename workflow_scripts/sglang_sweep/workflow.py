@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -103,11 +104,11 @@ class Sweeps:
 
     def profiles(self, campaign: str) -> list[str]:
         """profile.json of every arm that asks for one."""
-        return [
+        return self._wanted(
             f"results/{campaign}/profiles/{arm.folder}/profile.json"
             for arm in self.sweep(campaign).schedule.arms
             if arm.variant.profile and not arm.name.endswith(PRIME)
-        ]
+        )
 
     def profile_of(self, campaign: str, launch: str) -> list[str]:
         """profile.json of one arm, or nothing."""
@@ -117,7 +118,11 @@ class Sweeps:
         """The measurement of the collectives alone, where the campaign asks for it."""
         asked = self.sweep(campaign).campaign.communication is not None
         baseline = self.sweep(campaign).schedule.arms[0].folder
-        return [f"results/{campaign}/communication/{baseline}.json"] if asked else []
+        return self._wanted([f"results/{campaign}/communication/{baseline}.json"] if asked else [])
+
+    def _wanted(self, files: Iterable[str]) -> list[str]:
+        """All of them, or with ``measure: false`` those that are there."""
+        return [file for file in files if self.config["measure"] or Path(file).exists()]
 
     def evidence(self, campaign: str) -> list[str]:
         """Evidence of every arm."""
@@ -197,10 +202,17 @@ class Sweeps:
         console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 110)
         for sweep in self.named:
             verdicts = RESULTS / sweep.campaign.name / "verdicts.json"
-            if verdicts.exists():
-                console.print(verdict_table(read_json(verdicts)))
+            if not verdicts.exists():
+                continue
+            report = f"reports/{sweep.campaign.name}/findings.md"
+            console.print(verdict_table(read_json(verdicts)))
+            console.print(f"{report} · reports/{sweep.campaign.name}/index.html")
+            made = verdicts.stat().st_mtime
+            launches = [launch.path for launch in sweep.schedule.launches if launch.path.exists()]
+            if newer := sum(path.stat().st_mtime > made for path in launches):
                 console.print(
-                    f"reports/{sweep.campaign.name}/findings.md · reports/{sweep.campaign.name}/index.html"
+                    f"[yellow]without {newer} newer {'launch' if newer == 1 else 'launches'}:[/] snakemake --cores all"
+                    f" {report} --config measure=false"
                 )
 
 

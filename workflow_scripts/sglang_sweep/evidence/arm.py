@@ -56,7 +56,7 @@ def assess_arm(
     tried = [(path, launch) for path, launch in ours if launch.get("outcome") != "not_run"]
     completed = [(path, launch) for path, launch in tried if launch.get("outcome") == "completed"]
     base = [(path, launch) for path, launch in theirs if launch.get("outcome") == "completed"]
-    change = declared_change(variant, theirs[0][1] if theirs else None)
+    change = declared_change(variant)
     version, note = known_version(variant.get("sglang_version") or _version(tried))
     failed = _failure(tried, version, knowledge)
     report = EngagementReport("unproven", note="no launch completed")
@@ -88,28 +88,18 @@ def assess_arm(
     }
 
 
-def declared_change(variant: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> DeclaredChange:
-    """The change against the baseline: what the variant declares, and what it inherits from another parent."""
+def declared_change(variant: Mapping[str, Any]) -> DeclaredChange:
+    """The change against the baseline, whatever parent the variant starts from: see ``declaration``."""
     change = variant.get("change") or {}
-    flags, env = dict(change.get("flags") or {}), dict(change.get("env") or {})
-    if baseline is not None and variant.get("parent") not in (None, baseline.get("variant"), "baseline"):
-        theirs = _flags_of(baseline.get("command") or [])
-        flags |= {name: value for name, value in (variant.get("flags") or {}).items() if name not in theirs}
-        known = baseline.get("environment") or {}
-        env |= {name: value for name, value in (variant.get("env") or {}).items() if name not in known}
     return DeclaredChange(
-        flags=flags,
-        env=env,
+        flags=change.get("flags") or {},
+        env=change.get("env") or {},
         stack=change.get("stack"),
         sglang_version=variant.get("sglang_version"),
         model=change.get("model"),
         patch=change.get("patch"),
         proof=tuple(variant.get("proof") or ()),
     )
-
-
-def _flags_of(command: Sequence[str]) -> set[str]:
-    return {word.removeprefix("--") for word in command if word.startswith("--")}
 
 
 def _read(paths: Sequence[Path]) -> list[tuple[Path, Launch]]:

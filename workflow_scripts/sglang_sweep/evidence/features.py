@@ -63,7 +63,15 @@ def find(feature: Feature, artifacts: Sequence[Artifacts], version: Version | No
                 intent = intent or Finding("unknown", (shown,), note, one.label, entry.id)
             else:
                 return Finding(entry.data["means"], (shown,), note, one.label, entry.id)
-    return intent or Finding("unknown")
+    return intent or Finding("unknown", note=_would_show(feature, artifacts))
+
+
+def _would_show(feature: Feature, artifacts: Sequence[Artifacts]) -> str | None:
+    """What to ask for, where only a profile launch can tell: it alone names kernels and has NCCL's log on."""
+    by_kernels = any(entry.data.get("in") == "kernels" for entry in feature.evidence)
+    if by_kernels and artifacts and not any(one.kernels for one in artifacts):
+        return "the kernels of a profile launch would show it: profile: true"
+    return None
 
 
 def asked_by(feature: Feature, resolved: Mapping[str, Any]) -> str | None:

@@ -11,6 +11,7 @@ from sglang_sweep.report.words import (
     ORDER,
     PHRASES,
     Variant,
+    elsewhere_words,
     is_control,
     is_noise_arm,
     label_of,
@@ -31,8 +32,9 @@ def answer(verdicts: Mapping[str, Any]) -> tuple[str, str]:
     variants = [v for v in arms if v not in controls]
     session = verdicts.get("session") or {}
     void = bool(session.get("void"))
-    rest = [_tally(variants, without_first_win=not void), _controls(controls)]
-    return _void(session) if void else _fastest(variants), " ".join(filter(None, rest))
+    smallest = (verdicts.get("design") or {}).get("smallest_effect")
+    rest = [_tally(variants, smallest, without_first_win=not void), _controls(controls)]
+    return _void(session) if void else _fastest(variants, smallest), " ".join(filter(None, rest))
 
 
 def fastest(verdicts: Mapping[str, Any]) -> Variant | None:
@@ -55,12 +57,14 @@ def _void(session: Mapping[str, Any]) -> str:
     )
 
 
-def _fastest(variants: list[Variant]) -> str:
+def _fastest(variants: list[Variant], smallest_effect: float | None) -> str:
     wins = [v for v in reading_order(variants) if v["verdict"] == "WIN" and v.get("ratio")]
     if wins:
         best = wins[0]
         gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95')).removesuffix(' %')}"
-        return f"Fastest: {best['name']}, {gain}{_values(best)}."
+        elsewhere = elsewhere_words(best, smallest_effect)
+        but = f", but {elsewhere}" if elsewhere else ""
+        return f"Fastest: {best['name']}, {gain}{_values(best)}{but}."
     measured = any(v.get("ratio") is not None for v in variants)
     if measured:
         return "No variant is shown to be faster than the baseline."
@@ -78,7 +82,7 @@ def _values(variant: Variant) -> str:
     return f" ({label_of(row['metric'])} {before} → {after}, {count(variant.get('blocks') or 0, 'block')})"
 
 
-def _tally(variants: list[Variant], *, without_first_win: bool) -> str:
+def _tally(variants: list[Variant], smallest_effect: float | None, *, without_first_win: bool) -> str:
     totals = Counter(v["verdict"] for v in variants)
     if without_first_win and totals["WIN"]:
         totals["WIN"] -= 1
@@ -90,18 +94,18 @@ def _tally(variants: list[Variant], *, without_first_win: bool) -> str:
             other = "more " if verdict == "WIN" and without_first_win else ""
             skip = 1 if verdict == "WIN" and without_first_win else 0
             names = [v for v in reading_order(variants) if v["verdict"] == verdict][skip:]
-            parts.append(f"{number} {other}{one if number == 1 else many}{_named(names)}")
+            parts.append(f"{number} {other}{one if number == 1 else many}{_named(names, smallest_effect)}")
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _named(variants: list[Variant]) -> str:
-    """Name up to three in place, losses with their size; longer lists are in the table."""
+def _named(variants: list[Variant], smallest_effect: float | None) -> str:
+    """Name up to three in place, losses with their size, and what another workload says against the verdict."""
     if len(variants) > 3:
         return ""
-    names = [
-        f"{v['name']} {signed_percent(v['ratio'] - 1)}"
-        if v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
-        else str(v["name"])
-        for v in variants
-    ]
-    return f" ({', '.join(names)})"
+    names = []
+    for v in variants:
+        sized = v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
+        name = f"{v['name']} {signed_percent(v['ratio'] - 1)}" if sized else str(v["name"])
+        elsewhere = elsewhere_words(v, smallest_effect)
+        names.append(f"{name}, but {elsewhere}" if elsewhere else name)
+    return f" ({'; '.join(names) if any(', but ' in name for name in names) else ', '.join(names)})"

@@ -15,16 +15,17 @@ def gate_view(findings: Sequence[Mapping[str, Any]] | None) -> View | None:
     """Return what the gate found: what failed or could not be decided, the worst first, and what passed."""
     if not findings:
         return None
-    rank = {"fail": 0, "warn": 1, "info": 2}
+    rank = {"fail": 0, "warn": 1, "unknown": 2, "info": 3}
     rows: list[View] = [
         {
             key: plain(f.get(key))
             for key in ("severity", "id", "title", "scope", "found", "why", "remedy", "source")
         }
         | {"passed": f.get("passed") is True}
+        | ({"severity": "unknown"} if f.get("passed") is None else {})
         for f in findings
     ]
-    rows.sort(key=lambda row: rank.get(row["severity"], 3))
+    rows.sort(key=lambda row: rank.get(row["severity"], len(rank)))
     return {
         "open": [row for row in rows if not row["passed"]],
         "passed": [row for row in rows if row["passed"]],

@@ -9,12 +9,13 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from sglang_sweep.report.canvas import label, save
 from sglang_sweep.report.numbers import change_interval, signed_percent
 from sglang_sweep.report.palette import INK, MUTED, PAPER, VERDICT, arm_style
 from sglang_sweep.report.ratio_axis import change_axis, margin_band
-from sglang_sweep.report.series import Point, launch_points, window_points
+from sglang_sweep.report.series import Point, launch_points, sessions, window_points
 from sglang_sweep.report.words import (
     BELIEVED,
     Variant,
@@ -72,7 +73,7 @@ def figure_blocks(
     """Draw the primary metric of every launch over time: above an arm a line, below the baseline's two arms.
 
     What A and A' do together is drift, what they do apart is noise. Blocks are bands; hollow points are
-    launches that a rule removed.
+    launches that a rule removed. Time in which nothing ran is cut out, and no line crosses it.
     """
     points = launch_points(launches, verdicts)
     metric = points[0].metric if points else ""
@@ -80,19 +81,37 @@ def figure_blocks(
     twins = [name for name in arms if _is_baseline(name, points)]
 
     def draw(figure: Figure) -> None:
-        above, below = figure.subplots(2, sharex=True, height_ratios=(2, 1))
-        for axes, shown in ((above, list(arms)), (below, twins)):
-            _block_bands(axes, points)
-            for name in shown:
-                _arm_line(axes, [p for p in points if p.arm == name], name, arms[name])
-            if not shown:
-                _empty(axes)
-        above.set_ylabel(f"{label_of(metric)}{f' ({unit_of(metric)})' if unit_of(metric) else ''}")
-        below.set_ylabel("A and A'")
-        below.set_xlabel("hours since the first launch")
-        _number_blocks(above, points)
+        parts = sessions(points) or [[]]
+        spans = [part[-1].hours - part[0].hours if part else 0.0 for part in parts]
+        widths = [max(span, sum(spans) / 8, 1e-3) for span in spans]
+        grid = figure.subplots(
+            2,
+            len(parts),
+            sharex="col",
+            sharey="row",
+            squeeze=False,
+            height_ratios=(2, 1),
+            width_ratios=widths,
+        )
+        for column, part in enumerate(parts):
+            for axes, shown in zip(grid[:, column], (list(arms), twins), strict=True):
+                _block_bands(axes, part)
+                for name in shown:
+                    _arm_line(axes, [p for p in part if p.arm == name], name, arms[name])
+                if not shown:
+                    _empty(axes)
+                if column:
+                    axes.spines["left"].set_visible(False)
+                    axes.tick_params(left=False)
+            _number_blocks(grid[0][column], part)
+            grid[1][column].xaxis.set_major_locator(
+                MaxNLocator(max(2, round(6 / len(parts))), steps=[1, 2, 5, 10])
+            )
+        grid[0][0].set_ylabel(f"{label_of(metric)}{f' ({unit_of(metric)})' if unit_of(metric) else ''}")
+        grid[1][0].set_ylabel("A and A'")
+        figure.supxlabel("hours since the first launch", fontsize=9.5, color=INK)
         if arms:
-            above.legend(
+            grid[0][-1].legend(
                 loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=8.5, handlelength=1.6
             )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from sglang_sweep.report.words import primary_of
@@ -52,6 +54,19 @@ def launch_points(
             )
         )
     return sorted(points, key=lambda p: (p.hours, p.arm))
+
+
+def sessions(points: Sequence[Point]) -> list[list[Point]]:
+    """Return points in order of time, parted where nothing ran: half an hour, and ten times the usual step."""
+    ordered = sorted(points, key=lambda p: p.hours)
+    steps = [later.hours - earlier.hours for earlier, later in pairwise(ordered)]
+    pause = max(0.5, 10 * median(steps)) if steps else 0.0
+    parts = [ordered[:1]] if ordered else []
+    for point, step in zip(ordered[1:], steps, strict=True):
+        if step > pause:
+            parts.append([])
+        parts[-1].append(point)
+    return parts
 
 
 def window_points(

@@ -11,7 +11,7 @@ from rich.text import Text
 from sglang_sweep.report.answer import answer
 from sglang_sweep.report.escape import clean
 from sglang_sweep.report.numbers import MISSING, change_interval, signed_percent
-from sglang_sweep.report.words import BELIEVED, GLYPHS, meaning, reading_order
+from sglang_sweep.report.words import BELIEVED, GLYPHS, elsewhere_words, meaning, reading_order
 
 # Named terminal colours follow the reader's own theme; words and glyphs carry the meaning without them.
 _COLOURS = {
@@ -25,7 +25,10 @@ _COLOURS = {
 
 
 def verdict_table(verdicts: Mapping[str, Any]) -> Table:
-    """Return the verdicts as a rich table titled with the answer; numbers not believed are dimmed."""
+    """Return the verdicts as a rich table titled with the answer; numbers not believed are dimmed.
+
+    Below it stands what another workload says against a verdict: the last column is cut to the terminal's width.
+    """
     table = Table(
         title=clean(answer(verdicts)[0]),
         title_justify="left",
@@ -55,4 +58,12 @@ def verdict_table(verdicts: Mapping[str, Any]) -> Table:
             Text(str(variant.get("blocks") or MISSING), style=style),
             Text(clean(meaning(variant, smallest))),
         )
+    against = [
+        f"{variant['name']}: {elsewhere}"
+        for variant in reading_order(list(verdicts["variants"]))
+        if (elsewhere := elsewhere_words(variant, smallest))
+    ]
+    if against:
+        table.caption = Text(clean("Against its verdict, " + "; ".join(against)))
+        table.caption_justify = "left"
     return table

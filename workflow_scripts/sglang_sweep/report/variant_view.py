@@ -21,7 +21,7 @@ from sglang_sweep.report.numbers import (
     ratio_interval,
     signed_percent,
 )
-from sglang_sweep.report.profiles import explanation_view, profile_view
+from sglang_sweep.report.profiles import explanation_view
 from sglang_sweep.report.rows import confound_row, evidence_rows, launch_row, metric_row, reopening
 from sglang_sweep.report.sections import Sections
 from sglang_sweep.report.words import (
@@ -98,7 +98,6 @@ def variant_view(
             f"{key.replace('_', ' ')} {plain(value)}" for key, value in holds.items() if value
         ),
         "remedies": [plain(item) for item in v.get("remedies") or []],
-        "profile": profile_view((sections.profiles or {}).get(name)),
         "explanation": explanation_view((sections.explanations or {}).get(name)),
     }
 

@@ -15,6 +15,7 @@ from sglang_sweep.report.escape import href
 from sglang_sweep.report.expectations import gate_view, predicted
 from sglang_sweep.report.facts import facts, plain
 from sglang_sweep.report.method import design_sentences, noise_sentences
+from sglang_sweep.report.profiles import profile_view
 from sglang_sweep.report.rows import removed_rows
 from sglang_sweep.report.sections import Sections
 from sglang_sweep.report.speculation import speculation_view
@@ -63,13 +64,19 @@ def report_view(verdicts: Mapping[str, Any], folder: Path, sections: Sections, *
         "reopened": reopened_view(sections.reopened),
         "predictions": predicted(sections),
         "notes": (sections.notes or "").strip(),
-        "profiled": [v for v in views if v["profile"]],
+        "profiled": _profiled(sections.profiles or {}, [v["name"] for v in variants]),
     }
 
 
 def _with_figure(view: View | None, folder: Path) -> View | None:
     """Add the link to a section's figure; the page puts the picture itself in its place."""
     return view and view | {"figure_href": href(str(view["figure"]), folder) if view["figure"] else ""}
+
+
+def _profiled(profiles: Mapping[str, Any], order: Sequence[str]) -> list[View]:
+    """The profiles by name: the baseline's, which all others are read against, then in reading order."""
+    names = sorted(profiles, key=lambda name: order.index(name) if name in order else -1)
+    return [{"name": name, "profile": view} for name in names if (view := profile_view(profiles[name]))]
 
 
 def _baseline(arm: Mapping[str, Any] | None) -> View | None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sglang_sweep.report.numbers import count, percent, quantity, signed_percent, significant, threshold
+from sglang_sweep.report.numbers import (
+    change_interval,
+    count,
+    percent,
+    quantity,
+    signed_percent,
+    significant,
+    threshold,
+)
 from sglang_sweep.statistics.metrics import METRICS
 
 Variant = Mapping[str, Any]
@@ -103,14 +111,17 @@ def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
     verdict = variant["verdict"]
     gain = None if variant.get("ratio") is None else variant["ratio"] - 1
     if verdict in ("WIN", "LOSS"):
-        return _measured(variant, gain)
+        return _measured(variant, gain, elsewhere_words(variant, smallest_effect))
     if verdict == "NO_DIFFERENCE":
         within = f" within ±{threshold(smallest_effect)}" if smallest_effect else ""
         if is_noise_arm(variant):
             return f"The baseline again, shown equal to itself{within}."
+        elsewhere = elsewhere_words(variant, smallest_effect)
+        if elsewhere:
+            return f"Shown equal to the baseline{within} on {_primary_workload(variant)}, but {elsewhere}."
         return f"Shown equal to the baseline{within}; not worth more GPU time."
     if verdict == "INCONCLUSIVE":
-        return _inconclusive(variant, gain)
+        return _inconclusive(variant, gain, elsewhere_words(variant, smallest_effect))
     if verdict == "DEAD_END":
         cause = str(variant.get("cause") or "unknown").replace("_", " ")
         if variant.get("outcome") != "failed":
@@ -134,6 +145,32 @@ def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
     return f"A verdict this report does not know: {verdict}."
 
 
+def elsewhere_words(variant: Variant, smallest_effect: float | None) -> str:
+    """Return what the verdict's metric does on other workloads where that contradicts the verdict; else nothing.
+
+    It contradicts when the whole 95 % interval lies beyond the smallest effect, on the side that the verdict does
+    not name. These intervals are not corrected for the number of workloads.
+    """
+    row, verdict = primary_metric(variant), variant["verdict"]
+    if row is None:
+        return ""
+    edge, said = 1 + (smallest_effect or 0.0), {"WIN": 1, "LOSS": -1}.get(verdict, 0)
+    found = []
+    for other in variant.get("metrics") or []:
+        ends = [end for end in other.get("ci95") or () if end is not None]
+        if other["metric"] != row["metric"] or other["workload"] == row["workload"] or len(ends) < 2:
+            continue
+        side = 1 if min(ends) > edge else -1 if max(ends) < 1 / edge else 0
+        if side not in (0, said):
+            change = f"{signed_percent(other['ratio'] - 1)} {change_interval(other['ci95'])}"
+            found.append(f"{change} on {other['workload']}")
+    return ", ".join(found)
+
+
+def _primary_workload(variant: Variant) -> str:
+    return str((primary_metric(variant) or {}).get("workload"))
+
+
 def features(variant: Variant) -> list[Mapping[str, Any]]:
     """Return the features whose state shows whether the change was active."""
     return list((variant.get("engagement") or {}).get("features") or [])
@@ -153,7 +190,7 @@ def cheapest_end(ci95: Any) -> float | None:
     return float(low if low > 1 else high)
 
 
-def _measured(variant: Variant, gain: float | None) -> str:
+def _measured(variant: Variant, gain: float | None, elsewhere: str) -> str:
     better = "Better" if variant["verdict"] == "WIN" else "Worse"
     sure = cheapest_end(variant.get("ci95"))
     least = "" if sure is None else f", at least {percent(abs(sure - 1))} at 95 % confidence"
@@ -164,13 +201,15 @@ def _measured(variant: Variant, gain: float | None) -> str:
         before, after = significant(row["baseline_mean"]), quantity(row["variant_mean"], unit)
         values = f" ({label_of(row['metric'])} {before} → {after})"
     control = "; a control, its accept length is simulated" if is_control(variant) else ""
-    return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}{control}."
+    but = f"; on {_primary_workload(variant)}, but {elsewhere}" if elsewhere else ""
+    return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}{control}{but}."
 
 
-def _inconclusive(variant: Variant, gain: float | None) -> str:
+def _inconclusive(variant: Variant, gain: float | None, elsewhere: str) -> str:
     more = variant.get("more_blocks")
     settle = f"; about {count(more, 'more block')} would settle it" if more else ""
     seen = f" ({signed_percent(gain)} so far)" if gain is not None else ""
     reasons = "; ".join(str(reason) for reason in variant.get("reasons") or [])
     why = reasons[:1].upper() + reasons[1:] if reasons else "Neither a difference nor equality is shown yet"
-    return f"{why}{seen}{settle}."
+    also = f"; {elsewhere}" if elsewhere else ""
+    return f"{why}{seen}{settle}{also}."

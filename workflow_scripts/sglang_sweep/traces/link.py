@@ -25,8 +25,8 @@ def explain_difference(
     """Which phase and class moved between two breakdowns of ``breakdown.analyze``, and whether that explains ``ratio``.
 
     ``ratio`` is variant over baseline throughput as the verdict states it (above 1: better). Times are ms per token
-    cycle; a speculative cycle yields several tokens, so arms with and without speculation are compared per cycle
-    and never said to be explained by classes alone.
+    cycle; a speculative cycle yields several tokens and has other phases, so an arm that speculates is not compared
+    with one that does not.
 
     Returns ``moved`` (phase, class, ms_before, ms_after, share_of_change: of the summed moves in the verdict's
     direction), ``explained`` and ``sentence``.
@@ -36,6 +36,10 @@ def explain_difference(
     kinds = {_kind(profile_baseline), _kind(profile_variant)}
     if not before or not after:
         return _not_explained([], "a profile of one arm shows no decode cycle")
+    if len(kinds) > 1:
+        return _not_explained(
+            [], "one arm speculates and the other does not: see the economics of speculation for the ratio"
+        )
     base = sum(before.values())
     moves = {cell: after.get(cell, 0.0) - before.get(cell, 0.0) for cell in dict.fromkeys([*before, *after])}
     change = sum(moves.values())
@@ -50,10 +54,6 @@ def explain_difference(
         for (phase, name), delta in sorted(moves.items(), key=lambda item: -abs(item[1]))
         if abs(delta) >= _NOISE * base
     ][:_TOP]
-    if len(kinds) > 1:
-        return _not_explained(
-            moved, "one arm speculates and the other does not: see the economics of speculation for the ratio"
-        )
     if not moved:
         return _not_explained(moved, f"no phase or class moved by more than {_NOISE:.0%} of the cycle")
     # throughput ratio r: the cycle should have changed by (1/r - 1) of itself

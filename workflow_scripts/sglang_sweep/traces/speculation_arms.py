@@ -20,11 +20,17 @@ def speculation_of(
     """Economics from the contents of launch.json files; None when no arm, or not the baseline, completed.
 
     ``arms``: variant name to its launches; those named in ``simulated`` ran under SGLANG_SIMULATE_ACC_LEN. All arms
-    have ``n_steps`` draft steps. Only blocks in which every arm completed give the interval. ``profiles`` as for
-    ``economics``.
+    have ``n_steps`` draft steps. Where arms share blocks, only those count: two sessions differ by more than chance.
+    ``profiles`` as for ``economics``.
     """
-    base = point_of("baseline", baseline, workload, concurrency)
-    found = {name: point_of(name, launches, workload, concurrency) for name, launches in arms.items()}
+    runs = {"baseline": baseline, **arms}
+    found = {name: point_of(name, launches, workload, concurrency) for name, launches in runs.items()}
+    blocks = [{block["block"] for block in point["blocks"]} for point in found.values() if point]
+    if shared := set.intersection(*blocks) if blocks else set():
+        for name, launches in runs.items():
+            within = [launch for launch in launches if launch["block"] in shared]
+            found[name] = point_of(name, within, workload, concurrency)
+    base = found.pop("baseline")
     points = [
         point | {"simulated": name in simulated}
         for name, point in found.items()
@@ -32,9 +38,9 @@ def speculation_of(
     ]
     if base is None or not points:
         return None
-    common = set.intersection(*({block["block"] for block in arm["blocks"]} for arm in (base, *points)))
-    for arm in (base, *points):
-        arm["blocks"] = [block for block in arm["blocks"] if block["block"] in common]
+    if not shared:
+        for arm in (base, *points):
+            arm["blocks"] = []
     return economics(base, points, n_steps, profiles)
 
 
