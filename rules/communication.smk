@@ -3,15 +3,17 @@ rule communication:
     input:
         lambda w: ancient(
             SWEEPS.before(
-                f"results/{w.campaign}/communication/{w.launch}.json",
+                f"results/{w.campaign}/communication/{w.launch}/{w.asked}.json",
                 w.campaign,
                 w.launch,
             )
         ),
     output:
-        "results/{campaign}/communication/{launch}.json",
+        "results/{campaign}/communication/{launch}/{asked}.json",
     log:
-        "results/{campaign}/logs/communication-{launch}.log",
+        "results/{campaign}/logs/communication-{launch}-{asked}.log",
+    wildcard_constraints:
+        asked="[0-9a-f]{10}",
     retries: 1
     conda:
         "../envs/controller.yaml"

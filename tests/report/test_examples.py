@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sglang_sweep.declaration import collectives_file
 from sglang_sweep.errors import UserError
 from sglang_sweep.publish import publish, rebuild
 
@@ -51,10 +52,14 @@ def test_what_was_published_can_be_published_again(example: Path, tmp_path: Path
 def test_the_collectives_measured_alone_are_published_too(example: Path, tmp_path: Path) -> None:
     shutil.copytree(example / "results", tmp_path / "results")
     campaign = next(tmp_path.glob("results/*/declaration.json")).parent
-    (campaign / "communication").mkdir()
-    shutil.copyfile(CURVES, campaign / "communication" / "baseline-0123456789.json")
+    declared = json.loads((campaign / "declaration.json").read_text()) | {"communication": {"repeats": 9}}
+    (campaign / "declaration.json").write_text(json.dumps(declared))
+    curves = collectives_file(campaign, next(iter(declared["arms"])), declared["communication"])
+    assert curves
+    curves.parent.mkdir(parents=True)
+    shutil.copyfile(CURVES, curves)
     publish(campaign, tmp_path / "out")
-    assert (tmp_path / "out" / campaign.relative_to(tmp_path) / "communication").is_dir()
+    assert (tmp_path / "out" / curves.relative_to(tmp_path)).exists()
     assert_same_campaign(tmp_path / "out", example)  # its report did not show them
 
 

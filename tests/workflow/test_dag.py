@@ -1,5 +1,6 @@
 """What a dry run lists: exactly what is missing, and what follows from it."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -42,6 +43,18 @@ def test_the_campaign_for_eight_gpus_can_be_planned_on_any_host(project: Clone) 
     arms = {arm for arm, _ in jobs.launches}
     assert {"baseline", "baseline-prime"} < arms
     assert jobs["launch"] == len(jobs.launches) == len(arms) * len({block for _, block in jobs.launches})
+
+
+def test_collectives_are_measured_again_when_something_else_is_asked_of_them(project: Clone) -> None:
+    project.site(campaigns=["rtx-pro-6000-x8"])
+    jobs = project.would_run()
+    (made,) = re.findall(r"communication/\S+/[0-9a-f]{10}\.json", jobs.text.partition("rule all")[0])[:1]
+    path = project.folder / "results" / "rtx-pro-6000-x8" / made
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    assert "communication" not in project.would_run()
+    project.edit("repeats: 20", "repeats: 50", "rtx-pro-6000-x8")
+    assert project.would_run()["communication"] == 1
 
 
 def test_what_was_measured_is_not_listed_again_even_where_the_clone_was_moved(measured: Clone) -> None:

@@ -1,11 +1,13 @@
 """What a campaign declares, as plain data: all that evidence, verdicts and report know of it."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from sglang_sweep import plan
 from sglang_sweep.campaign import Campaign, Design, Variant
-from sglang_sweep.digest import canonical_json
+from sglang_sweep.digest import canonical_json, digest
 from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.sweep import Sweep
 
@@ -19,6 +21,7 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
         "arms": {arm.folder: declared(sweep, arm) for arm in sweep.schedule.arms},
         "planned": [{"name": v.name} | _asked(v, campaign) for v in campaign.variants if v.planned_only],
         "design": declared_design(campaign.design),
+        "communication": campaign.communication and _in_key_order(campaign.communication),
         "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
         "host": host_identity(sweep.host),
         "stacks": {
@@ -31,6 +34,12 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
             for name, s in sweep.stacks.items()
         },
     }
+
+
+def collectives_file(results: Path, baseline: str, asked: Mapping[str, Any] | None) -> Path | None:
+    """Where ``results`` (``results/<campaign>``) holds the collectives measured alone as ``asked``; None if they are
+    not. ``baseline`` is the baseline arm's folder."""
+    return results / "communication" / baseline / f"{digest(asked)}.json" if asked is not None else None
 
 
 def declared_design(design: Design) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.declaration import collectives_file
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.record import read_json, write_json
@@ -59,8 +60,10 @@ def _site_files(results: Path) -> list[Path]:
 
 
 def _collectives(results: Path) -> list[Path]:
-    """The measurement of the collectives alone, where there is one."""
-    return sorted((results / "communication").glob("*.json"))
+    """The measurement of the collectives alone that the campaign asks for, where it was made."""
+    declared = read_json(results / "declaration.json")
+    made = collectives_file(results, next(iter(declared["arms"])), declared.get("communication"))
+    return [made] if made and made.exists() else []
 
 
 def _records(results: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sglang_sweep import plan
 from sglang_sweep.campaign_checks import PRIME
-from sglang_sweep.declaration import declaration, declared
+from sglang_sweep.declaration import collectives_file, declaration, declared
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.record import read_json, write_json
 from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
@@ -115,10 +115,11 @@ class Sweeps:
         return [path for path in self.profiles(campaign) if f"/{launch}/" in path]
 
     def communication(self, campaign: str) -> list[str]:
-        """The measurement of the collectives alone, where the campaign asks for it."""
-        asked = self.sweep(campaign).campaign.communication is not None
-        baseline = self.sweep(campaign).schedule.arms[0].folder
-        return self._wanted([f"results/{campaign}/communication/{baseline}.json"] if asked else [])
+        """The measurement of the collectives alone, where the campaign asks for it; named by what it asks."""
+        sweep = self.sweep(campaign)
+        baseline, asked = sweep.schedule.arms[0].folder, sweep.campaign.communication
+        made = collectives_file(RESULTS / campaign, baseline, asked)
+        return self._wanted([str(made)] if made else [])
 
     def _wanted(self, files: Iterable[str]) -> list[str]:
         """All of them, or with ``measure: false`` those that are there."""
