@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from recorded_hosts import NAMES
-from sglang_sweep.host.host_class import class_digest, host_class
+from sglang_sweep.host.host_class import class_digest, gpus_digest, host_class
 from sglang_sweep.host.recording import RecordedSources
-from sglang_sweep.host.sample import quick_check, quick_sample
+from sglang_sweep.host.sample import quick_check, quick_sample, sample_clocks
 
 Host = Callable[[str], dict[str, Any]]
 SourcesOf = Callable[[str], RecordedSources]
@@ -103,6 +103,14 @@ def test_a_sample_shows_what_the_gpus_are_doing(sources: SourcesOf) -> None:
     assert sample["load_average"] == [0.52, 0.40, 0.31]
 
 
+def test_what_is_asked_during_a_window_is_part_of_the_sample(sources: SourcesOf) -> None:
+    sample = quick_sample(sources("mixed-gpus"))["gpus"]
+    clocks = sample_clocks(sources("mixed-gpus"))
+    assert [{name: gpu[name] for name in one} for gpu, one in zip(sample, clocks, strict=True)] == clocks
+    assert all("processes" not in one for one in clocks)
+    assert sample_clocks(sources("no-gpu")) == []
+
+
 def test_a_sample_without_gpus_says_why_there_are_none(sources: SourcesOf) -> None:
     sample = quick_sample(sources("no-gpu"))
     assert sample["gpus"] == [] and "NVML" in sample["unreadable"]["gpus"]
@@ -120,3 +128,16 @@ def test_memory_that_a_virtual_machine_grows_while_it_runs_is_the_same_host(host
     grown = copy.deepcopy(fp)
     grown["memory"]["total_gib"] = 255.0
     assert class_digest(grown) == class_digest(fp)
+
+
+def test_the_gpus_are_told_apart_where_the_class_is_the_same(host: Host) -> None:
+    fp = host("h200-x2")
+    swapped = copy.deepcopy(fp)
+    swapped["gpus"].reverse()
+    other = copy.deepcopy(fp)
+    other["gpus"][1]["uuid"] = "GPU-00000000-0000-0000-0000-000000000000"
+    assert gpus_digest(swapped) == gpus_digest(fp) != gpus_digest(other)
+    assert class_digest(other) == class_digest(fp)
+    unknown = copy.deepcopy(fp)
+    unknown["gpus"][0]["uuid"] = None
+    assert gpus_digest(unknown) is gpus_digest(host("no-gpu")) is gpus_digest(host("broken-driver")) is None

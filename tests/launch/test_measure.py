@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.measure import measure
 from sglang_sweep.launch.order import Instruments, LaunchOrder, Limits
+from sglang_sweep.statistics.invalidation import window_marks
 
 HERE = Path(__file__).parent
 INSTRUMENTS = Instruments(
@@ -26,6 +28,7 @@ INSTRUMENTS = Instruments(
         "hung" if samples[-1]["cpu_s"] - samples[0]["cpu_s"] < 0.1 else "progressing"
     ),
     sample_host=dict,
+    sample_clocks=list,
 )
 
 
@@ -64,6 +67,17 @@ def test_a_healthy_server_is_measured_and_leaves_nothing(tmp_path: Path) -> None
     assert [p["tokenizer_prompt_tokens"] for p in result["probe"]] == [5, 5, 2, 10]
     assert result["clean_room"]["after"] == {"processes": [], "ports": []}
     assert ownership.marked_processes(ownership.owner_mark()) == []
+
+
+def test_what_the_gpus_did_during_a_window_is_in_it(tmp_path: Path) -> None:
+    cool = {"index": 0, "sm_mhz": 1980, "temperature_c": 40, "power_w": 130.0, "throttle_reasons": []}
+    hot = cool | {"sm_mhz": 1200, "power_w": 700.0, "throttle_reasons": ["hw_thermal_slowdown"]}
+    instruments = replace(INSTRUMENTS, sample_host=lambda: {"gpus": [cool]}, sample_clocks=lambda: [hot])
+    launch = order("healthy", environment={**order("healthy").environment, "FAKE_CLIENT": "slow"}, windows=1)
+    result = measure(launch, tmp_path / "launch.json", instruments)
+    (seen,) = result["windows"][0]["gpus"]
+    assert (seen["sm_mhz_min"], seen["power_w_mean"]) == (1200, 700.0)
+    assert window_marks(result) == [["throttled_window"]]
 
 
 def test_secrets_never_reach_the_record(tmp_path: Path) -> None:

@@ -126,7 +126,25 @@ def _read_gpu(readings: Readings, index: int) -> dict[str, Any]:
 
 
 def sample_gpu(readings: Readings, index: int, root: str) -> dict[str, Any]:
-    """What a GPU is doing now: MHz, degrees Celsius, watts, MiB, throttle reasons, processes."""
+    """What a GPU is doing now: ``clocks_of``, and memory (MHz, MiB used), PCIe generation, processes."""
+
+    def ask(key: str, function: str, *arguments: Any) -> Any:
+        return readings.take(f"{root}.{key}", lambda: readings.sources.nvml_gpu(index, function, *arguments))
+
+    return {
+        **clocks_of(readings, index, root),
+        "memory_mhz": ask("memory_mhz", "nvmlDeviceGetClockInfo", CLOCK_MEMORY),
+        "memory_used_mib": readings.take(
+            f"{root}.memory_used_mib",
+            lambda: readings.sources.nvml_gpu(index, "nvmlDeviceGetMemoryInfo")["used"] // MIB,
+        ),
+        "pcie_generation": ask("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration"),
+        "processes": readings.take(f"{root}.processes", lambda: _processes(readings, index)),
+    }
+
+
+def clocks_of(readings: Readings, index: int, root: str) -> dict[str, Any]:
+    """How fast a GPU runs now and what holds it back: MHz, degrees Celsius, watts, throttle reasons."""
 
     def ask(key: str, function: str, *arguments: Any) -> Any:
         return readings.take(f"{root}.{key}", lambda: readings.sources.nvml_gpu(index, function, *arguments))
@@ -135,18 +153,11 @@ def sample_gpu(readings: Readings, index: int, root: str) -> dict[str, Any]:
     return {
         "index": index,
         "sm_mhz": ask("sm_mhz", "nvmlDeviceGetClockInfo", CLOCK_SM),
-        "memory_mhz": ask("memory_mhz", "nvmlDeviceGetClockInfo", CLOCK_MEMORY),
         "temperature_c": ask("temperature_c", "nvmlDeviceGetTemperature", TEMPERATURE_CORE),
         "power_w": None if power is None else round(power / 1000, 1),
-        "memory_used_mib": readings.take(
-            f"{root}.memory_used_mib",
-            lambda: readings.sources.nvml_gpu(index, "nvmlDeviceGetMemoryInfo")["used"] // MIB,
-        ),
-        "pcie_generation": ask("pcie_generation", "nvmlDeviceGetCurrPcieLinkGeneration"),
         "throttle_reasons": readings.take(
             f"{root}.throttle_reasons", lambda: _throttle_reasons(readings, index)
         ),
-        "processes": readings.take(f"{root}.processes", lambda: _processes(readings, index)),
     }
 
 

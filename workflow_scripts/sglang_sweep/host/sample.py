@@ -35,15 +35,25 @@ def quick_sample(sources: Sources | None = None) -> dict[str, Any]:
     Volatile facts only, a few milliseconds. What cannot be read is null, with the reason in ``unreadable``.
     """
     readings = Readings(sources or Sources())
-    count = 0
-    try:
-        count = int(readings.sources.nvml("nvmlDeviceGetCount"))
-    except (Unreadable, OSError, ValueError, TypeError) as error:
-        readings.missing("gpus", str(error))
     return {
         "at": readings.sources.now(),
-        "gpus": [gpus.sample_gpu(readings, index, root=f"gpus.{index}") for index in range(count)],
+        "gpus": [gpus.sample_gpu(readings, index, f"gpus.{index}") for index in range(_count(readings))],
         "load_average": system.load_average(readings),
         "cpu_mhz": system.cpu_mhz(readings),
         "unreadable": readings.unreadable,
     }
+
+
+def sample_clocks(sources: Sources | None = None) -> list[dict[str, Any]]:
+    """Per GPU: MHz, degrees Celsius, watts, throttle reasons. Cheap enough to ask while something is measured: reading
+    the processors' clocks interrupts each of them on some hosts."""
+    readings = Readings(sources or Sources())
+    return [gpus.clocks_of(readings, index, f"gpus.{index}") for index in range(_count(readings))]
+
+
+def _count(readings: Readings) -> int:
+    try:
+        return int(readings.sources.nvml("nvmlDeviceGetCount"))
+    except (Unreadable, OSError, ValueError, TypeError) as error:
+        readings.missing("gpus", str(error))
+        return 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sglang_sweep.evidence.arm import first_cause
 from sglang_sweep.evidence.cause import classify_stall
-from sglang_sweep.host.sample import quick_sample
+from sglang_sweep.host.sample import quick_sample, sample_clocks
 from sglang_sweep.launch.order import Instruments
 
 
@@ -13,4 +13,6 @@ def _cause(log: Path, sglang_version: str | None, exit_code: int | None) -> tupl
     return cause, reason
 
 
-INSTRUMENTS = Instruments(cause_of=_cause, stall_verdict=classify_stall, sample_host=quick_sample)
+INSTRUMENTS = Instruments(
+    cause_of=_cause, stall_verdict=classify_stall, sample_host=quick_sample, sample_clocks=sample_clocks
+)

@@ -53,3 +53,4 @@ class Instruments:
     cause_of: CauseOf
     stall_verdict: StallVerdict
     sample_host: Callable[[], dict[str, Any]]
+    sample_clocks: Callable[[], list[dict[str, Any]]]

@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sglang_sweep.launch import ownership, pinning
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.probe import PROMPTS, run_probe
 from sglang_sweep.launch.server import NotReady, Server, free_port, listeners
+from sglang_sweep.launch.watch import GpuWatch
 from sglang_sweep.launch.workload import Client, ClientFailed, ClientHung, run_window, warm_up
 from sglang_sweep.redaction import REDACTED, redacted_environment
 
@@ -131,14 +132,22 @@ class Run:
                 self.flush()
                 output = self.folder / "bench.jsonl"
                 before = self._retracted()
-                window = self.ask_client(
-                    run_window, self.client, workload, index, output=output, **self._target()
-                )
+                with self._watch() as watch:
+                    window = self.ask_client(
+                        run_window, self.client, workload, index, output=output, **self._target()
+                    )
                 after = self._retracted()
                 window["retracted_requests"] = (
                     None if before is None or after is None else int(after - before)
                 )
+                if watch:
+                    window["gpus"] = watch.summary()
                 self.windows.append(window)
+
+    def _watch(self) -> AbstractContextManager[GpuWatch | None]:
+        """On a host without GPUs the thread would only take from the few processors that serve."""
+        has_gpus = (self.host_samples.get("before") or {}).get("gpus")
+        return GpuWatch(self.instruments.sample_clocks) if has_gpus else nullcontext()
 
     def _retracted(self) -> float | None:
         """Requests evicted from the KV cache so far, over all ranks; None where the server does not say."""

@@ -56,6 +56,14 @@ def _throttled(launch: Launch, _: Window) -> str | None:
     return None
 
 
+def _throttled_window(_: Launch, window: Window) -> str | None:
+    for gpu in window.get("gpus") or []:
+        harmful = HARMFUL_THROTTLING.intersection(_plain(r) for r in gpu.get("throttle_reasons") or [])
+        if harmful:
+            return f"GPU {gpu.get('index', '?')} {', '.join(sorted(harmful))}, down to {gpu.get('sm_mhz_min')} MHz"
+    return None
+
+
 def _foreign_process(launch: Launch, _: Window) -> str | None:
     before = (launch.get("clean_room") or {}).get("before") or {}
     gpus = ((launch.get("host_samples") or {}).get("before") or {}).get("gpus") or []
@@ -126,6 +134,9 @@ RULES: tuple[Rule, ...] = (
         "launch",
         "a process that is not ours was on the GPU before the launch",
         _foreign_process,
+    ),
+    Rule(
+        "throttled_window", "window", "a GPU was slowed by heat or a power fault meanwhile", _throttled_window
     ),
     Rule("kv_retraction", "window", "requests were retracted: it was measured under eviction", _retracted),
     Rule(

@@ -13,8 +13,8 @@ def cli_main() -> None:
     parser.add_argument("--num-prompts", type=int)
     parser.add_argument("--seed", type=int)
     args, _ = parser.parse_known_args()
-    if os.environ.get("FAKE_CLIENT") == "hangs" and args.seed < 100:
-        time.sleep(600)
+    if args.seed < 100:  # a window, not a warm-up
+        time.sleep({"hangs": 600.0, "slow": 3.0}.get(os.environ.get("FAKE_CLIENT", ""), 0.0))
     n = args.num_prompts
     line = {"output_throughput": 100.0 + args.seed, "completed": n, "duration": 1.0, "mean_ttft_ms": 10.0,
             "mean_tpot_ms": 5.0, "ttfts": [0.01] * n, "itls": [[0.005] * 3] * n, "output_lens": [4] * n,
