@@ -13,6 +13,6 @@ rule calibration:
         "../envs/controller.yaml"
     threads: 2
     message:
-        "calibration of the statistics, about three minutes"
+        "calibration of the statistics, two to three minutes"
     script:
         "../workflow_scripts/calibration.py"

@@ -17,7 +17,7 @@ from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.measure import measure
 from sglang_sweep.launch.order import Instruments, LaunchOrder, Limits
-from sglang_sweep.statistics.invalidation import window_marks
+from sglang_sweep.statistics.invalidation import removals
 
 HERE = Path(__file__).parent
 INSTRUMENTS = Instruments(
@@ -77,7 +77,7 @@ def test_what_the_gpus_did_during_a_window_is_in_it(tmp_path: Path) -> None:
     result = measure(launch, tmp_path / "launch.json", instruments)
     (seen,) = result["windows"][0]["gpus"]
     assert (seen["sm_mhz_min"], seen["power_w_mean"]) == (1200, 700.0)
-    assert window_marks(result) == [["throttled_window"]]
+    assert [(r.rule, r.window) for r in removals(result)] == [("throttled_window", 0)]
 
 
 def test_secrets_never_reach_the_record(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def only(verdicts: dict[str, Any], *kept: str) -> dict[str, Any]:
 
 def test_the_fastest_variant_opens_the_report_with_its_interval_and_values(verdicts: dict[str, Any]) -> None:
     assert answer(verdicts)[0] == (
-        "Fastest: graph-bs-128, +9.12 % [+8.10, +10.1] (output throughput 82.0 → 89.5 tok/s, 9 blocks)."
+        "Fastest: graph-bs-128, +9.12 % [+8.10, +10.1] % (output throughput 82.0 → 89.5 tok/s, 9 blocks)."
     )
 
 

@@ -56,7 +56,7 @@ def test_correctness_says_how_much_agreed_and_what_the_server_counted(verdicts: 
         "the answers agree with the baseline's (tolerance exact)",
         "100 % of tokens agree, of the baseline with itself 100 %",
         "log-probabilities 0.00210 nats apart",
-        "output tokens: the client counts 24,576, the server 25,344 with warm-up",
+        "output tokens of the windows: the client counts 24,576, the server 24,576",
     ]
     dummy = {"ok": None, "state": "not_comparable", "reason": "another model answers differently"}
     assert correctness_sentences(dummy) == ["not comparable: another model answers differently"]

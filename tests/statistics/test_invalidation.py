@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sglang_sweep.statistics.invalidation import RULES, removals, window_marks
+from sglang_sweep.statistics.invalidation import RULES, removals, rules_in_force
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "h200x2-sglang-0.5.16"
 
@@ -87,7 +87,16 @@ def test_every_rule_is_blind_to_which_arm_it_judges(launch):
 def test_windows_marked_when_measured_stay_removed_and_are_marked_once(launch):
     one = launch("v", 1, (8, 10, 10))
     one["windows"][0] |= {"valid": False, "invalid": ["cold_window"]}
-    assert window_marks(one) == [["cold_window"], [], []]
+    assert ids(one) == {("cold_window", 0)}
+
+
+def test_a_rule_is_in_force_only_where_its_input_was_recorded(launch):
+    one = launch("v", 1, (10, 10, 10))
+    assert "throttled_window" not in {rule.id for rule in rules_in_force([one])}
+    hot = {"index": 1, "sm_mhz_min": 900, "throttle_reasons": ["sw_power_cap", "sw_thermal_slowdown"]}
+    one["windows"][1]["gpus"] = [hot]
+    assert "throttled_window" in {rule.id for rule in rules_in_force([one])}
+    assert ids(one) == {("throttled_window", 1)}
 
 
 def test_rules_have_unique_ids_and_say_what_they_do():

@@ -172,7 +172,9 @@ def _with_extends(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     base_file = file.parent / f"{base_name}.yaml"
     if not base_file.exists():
         raise UserError(f"no campaign {base_name!r} to extend", file=file, key="extends")
-    merged: dict[str, Any] = _merge(_with_extends(base_file, (*seen, file)), raw)
+    base = _with_extends(base_file, (*seen, file))
+    base.pop("notes", None)  # what was found in another campaign was not found in this one
+    merged: dict[str, Any] = _merge(base, raw)
     return {key: value for key, value in merged.items() if value is not None}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sglang_sweep.campaign import Variant
+from sglang_sweep.campaign_checks import PRIME
 from sglang_sweep.errors import UserError
 from sglang_sweep.foresight import predicted, reopened_dead_ends
 from sglang_sweep.record import read_json
@@ -46,12 +47,11 @@ def sections(
 
 
 def gate_findings(sweep: Sweep) -> list[Record]:
-    """The gate's answers: of the host that measured, where its stacks are not on this machine."""
-    here = all(sweep.stack_marker(name).exists() for name in sweep.stacks)
-    if not here and sweep.ready.exists():
-        found: list[Record] = read_json(sweep.ready)["gate"]
-        return found
-    return [finding.as_dict() for finding in sweep.gate_findings()]
+    """The gate's answers; what cannot be told here, where a stack may be missing, as the measuring host told it."""
+    found = [finding.as_dict() for finding in sweep.gate_findings()]
+    told = read_json(sweep.ready)["gate"] if sweep.ready.exists() else []
+    then = {(answer["id"], answer["scope"]): answer for answer in told if answer["passed"] is not None}
+    return [then.get((row["id"], row["scope"]), row) if row["passed"] is None else row for row in found]
 
 
 def explanations(
@@ -82,10 +82,11 @@ def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str
     # One draft length at a time: the cost of a cycle depends on it. The one with most arms tells most.
     steps, variants = max(arms.items(), key=lambda item: len(item[1]))
     workload = next(w for w in sweep.campaign.workloads if w.name == sweep.campaign.design.primary_workload)
+    baseline = sweep.campaign.baseline.name
     profiled = next((breakdowns[v.name] for v in variants if v.name in breakdowns), None)
     try:
         return speculation_of(
-            [r for r in records if r["variant"] == sweep.campaign.baseline.name],
+            [r for r in records if r["variant"] in (baseline, baseline + PRIME)],
             {v.name: [r for r in records if r["variant"] == v.name] for v in variants},
             workload=workload.name,
             concurrency=workload.concurrency,

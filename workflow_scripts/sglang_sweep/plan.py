@@ -141,7 +141,9 @@ def schedule(
             for arm in (baseline, prime, *wanted[block])
             if block not in closed or block in done[arm.folder]
         }
-        for position, name in enumerate(order(list(members), block, campaign.design.seed)):
+        # Drawn over all arms, so that neighbouring blocks mirror each other whichever of them take part.
+        drawn = [n for n in order([arm.name for arm in arms], block, campaign.design.seed) if n in members]
+        for position, name in enumerate(drawn):
             path = folder / members[name].folder / f"block-{block}" / "launch.json"
             launches.append(Launch(members[name], block, position, path, path.exists()))
     return Schedule(campaign, arms, tuple(launches))

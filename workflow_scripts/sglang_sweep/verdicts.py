@@ -15,7 +15,7 @@ def build_verdicts(
     launches: Sequence[Path],
     evidence: Sequence[Path],
 ) -> dict[str, Any]:
-    """``declared`` is what the campaign says (``Sweep.declaration``); the paths are launch.json and evidence files.
+    """``declared`` is what ``declaration.declaration`` returns; the paths are launch.json and evidence files.
 
     Paths in the result are relative to the working directory, so that every one can be opened from there.
     """

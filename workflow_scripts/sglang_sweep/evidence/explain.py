@@ -186,10 +186,6 @@ def _nccl(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "", f"and {len(found.collectives) - 12} more (--json has all)"
 
 
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
 def _bytes(size: int) -> str:
     for unit, scale in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= scale:

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sglang_sweep.campaign import Variant
-from sglang_sweep.report.escape import markdown
 
 from .findings import Finding
 from .gate import fatal, runnable
@@ -65,16 +64,6 @@ def as_text(renderable: Any) -> str:
     console.print(renderable)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return "\n".join(line.rstrip() for line in text.splitlines())
-
-
-def as_markdown(findings: Sequence[Finding]) -> str:
-    """The same as a Markdown table."""
-    rows = ["| | where | check | found | remedy | source |", "|---|---|---|---|---|---|"]
-    for finding, scopes in in_order(findings):
-        remedy, source = (finding.remedy, _source(finding)) if finding.failed else ("", "")
-        cells = (word_of(finding), ", ".join(scopes), finding.title, finding.found, remedy, source)
-        rows.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
-    return "\n".join(rows) + "\n"
 
 
 def refusals(findings: Sequence[Finding], requested: Collection[str] | None = None) -> list[str]:

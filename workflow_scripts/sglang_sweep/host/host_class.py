@@ -77,8 +77,8 @@ def class_digest(fp: Mapping[str, Any]) -> str:
 def gpus_digest(fp: Mapping[str, Any]) -> str | None:
     """Twelve hex digits that name these very GPUs, or None without GPUs that tell their UUIDs.
 
-    Two cards of one class differ by a per cent or so, and a lent host is another one each time: launches are
-    compared within one set of cards.
+    Two hosts of one class may differ by more than launches do (2.3 % between two with H200), and a lent host is
+    another one each time: launches are compared within one set of cards.
     """
     uuids = [gpu["uuid"] for gpu in fp["gpus"] or []]
     return digest(sorted(uuids), length=12) if uuids and all(uuids) else None

@@ -94,7 +94,7 @@ def _need(
     if "p2p" in need["needs"]:
         answers["p2p_for_variant"] = _p2p(fp, used)
     if "multicast" in need["needs"]:
-        answers["multicast_for_variant"] = _multicast(fp, used, stack)
+        answers["multicast_for_variant"] = _turned_off(fp, variant, need) or _multicast(fp, used, stack)
     for check, (passed, found) in answers.items():
         consequence = "" if passed else f" ({'if not: ' if passed is None else ''}{need['otherwise']})"
         yield finding(
@@ -136,10 +136,21 @@ def _p2p(fp: Fingerprint, used: Sequence[int]) -> tuple[bool | None, str]:
     return states == {"ok"}, f"peer-to-peer {', '.join(sorted(states))}"
 
 
+def _turned_off(
+    fp: Fingerprint, variant: VariantView, need: Mapping[str, Any]
+) -> tuple[bool | None, str] | None:
+    """A variable that this site or the variant sets against the feature, whatever the hardware could do."""
+    inherited = {**(fp["environment"] or {}), **variant.env}
+    for name, value in need.get("off_by", {}).items():
+        if inherited.get(name) == value:
+            return False, f"turned off by {name}={value}; what the hardware could do is not asked"
+    return None
+
+
 def _multicast(fp: Fingerprint, used: Sequence[int], stack: StackView) -> tuple[bool | None, str]:
     if stack.multicast is not None:
         return stack.multicast, "CUDA says multicast is " + ("there" if stack.multicast else "not there")
     nvlink = all_nvlink(fp, used)
     if nvlink is False:
         return False, f"no multicast without NVLink ({_links(fp, used)})"
-    return None, "only CUDA can tell (NVLink alone is not enough: seen on two H200 of a virtual machine)"
+    return None, "only CUDA can tell (NVLink alone is not enough)"

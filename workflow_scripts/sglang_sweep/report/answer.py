@@ -61,7 +61,7 @@ def _fastest(variants: list[Variant], smallest_effect: float | None) -> str:
     wins = [v for v in reading_order(variants) if v["verdict"] == "WIN" and v.get("ratio")]
     if wins:
         best = wins[0]
-        gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95')).removesuffix(' %')}"
+        gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95'))}"
         elsewhere = elsewhere_words(best, smallest_effect)
         but = f", but {elsewhere}" if elsewhere else ""
         return f"Fastest: {best['name']}, {gain}{_values(best)}{but}."

@@ -42,6 +42,6 @@ def _counts(counts: Mapping[str, Any]) -> list[str]:
     if not client.get("generation") or not server.get("generation"):
         return []
     return [
-        f"output tokens: the client counts {client['generation']:,.0f}, the server {server['generation']:,.0f} "
-        "with warm-up"
+        f"output tokens of the windows: the client counts {client['generation']:,.0f}, the server "
+        f"{server['generation']:,.0f}"
     ]

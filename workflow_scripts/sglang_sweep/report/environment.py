@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from sglang_sweep.launch.environment import ambient
 from sglang_sweep.report.facts import Fact, pick, plain
 from sglang_sweep.report.numbers import MISSING, moment, quantity
 
@@ -37,6 +38,11 @@ def environment_rows(environment: Mapping[str, Any]) -> list[Fact]:
     for label, path, unit in (("memory", "memory.total_gib", "GiB"), ("/dev/shm", "limits.shm_mib", "MiB")):
         if (value := pick(environment, path)) is not None:
             rows.append((label, quantity(value, unit)))
+    inherited = ambient(environment.get("environment") or {})
+    if inherited:
+        rows.append(
+            ("inherited by servers", ", ".join(f"{name}={value}" for name, value in inherited.items()))
+        )
     if environment.get("recorded_at"):
         rows.append(("recorded", moment(environment["recorded_at"])))
     rows += [

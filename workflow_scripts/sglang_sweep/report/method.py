@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sglang_sweep.report.numbers import change_interval, count, p_value, percent, signed_percent, threshold
@@ -64,16 +64,31 @@ def noise_sentences(verdicts: Mapping[str, Any]) -> list[str]:
         f"A' against A: {signed_percent(value - 1)} {interval} over {count(blocks, 'block')}, "
         f"p {p_value(p)}. Both arms are the same command, so this is what chance and drift alone do here."
     ]
+    sentences += _gpus((verdicts.get("session") or {}).get("gpus") or [])
     if aa.get("launch_sd") is not None:
         sentences.append(
-            f"A launch varies by {percent(aa['launch_sd'])} (standard deviation of its logarithm)."
+            f"A launch of the baseline varies by {percent(aa['launch_sd'])} (standard deviation of its logarithm,"
+            " from A' and A)."
         )
     if aa.get("detectable_effect") is not None:
         effect = percent(aa["detectable_effect"])
         sentences.append(
-            f"With this noise, the declared blocks find a change of {effect} four times in five."
+            f"At this noise, the declared blocks find a change of {effect} four times in five; a noisier variant"
+            " needs more."
         )
     return sentences
+
+
+def _gpus(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return which blocks ran on which set of GPUs, where there was more than one."""
+    if len(rows) < 2:
+        return []
+    named = [
+        f"{'block' if len(row['blocks']) == 1 else 'blocks'} {', '.join(map(str, row['blocks']))} on "
+        + (f"the GPUs {row['gpus']}" if row["gpus"] else "GPUs that the records do not name")
+        for row in rows
+    ]
+    return [f"Launches ran on {len(rows)} sets of GPUs: {'; '.join(named)}."]
 
 
 def _blocks(design: Mapping[str, Any]) -> str:

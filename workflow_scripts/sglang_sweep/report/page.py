@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from sglang_sweep.report.escape import clean
@@ -15,6 +16,9 @@ from sglang_sweep.report.numbers import MISSING
 from sglang_sweep.report.palette import CREATOR, ON_PAGE
 from sglang_sweep.report.sections import Sections, default_templates
 from sglang_sweep.report.view import report_view
+
+# CommonMark without raw HTML: notes are text of a campaign's author, not part of the page's code.
+_MARKDOWN = MarkdownIt("commonmark", {"html": False})
 
 
 def write_page(
@@ -42,6 +46,7 @@ def write_page(
             view[name]["svg"] = picture and Markup(
                 inline_svg(picture.read_text(encoding="utf-8"), f"s{number}-", f"Figure: {name}")
             )
+    view["notes"] = Markup(_MARKDOWN.render(clean(view["notes"])))
     view["style"] = Markup((folder / "page.css").read_text(encoding="utf-8"))
     page = environment(folder).get_template("index.html.j2").render(view)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,12 @@ from sglang_sweep.report.facts import plain
 from sglang_sweep.report.numbers import MISSING, quantity, ratio, significant
 
 _TERMS = (
-    ("T_decode, one token without speculation", "t_decode_ms"),
+    ("T_decode, wall time of a token without speculation, first tokens included", "t_decode_ms"),
     ("T_verify", "t_verify_ms"),
     ("T_draft, one draft step", "t_draft_ms"),
     ("all draft steps of a cycle", "draft_total_ms"),
     ("overhead, the rest of the cycle", "overhead_ms"),
-    ("cycle", "cycle_ms"),
+    ("cycle at accept length {at_accept_length}", "cycle_ms"),
 )
 
 
@@ -30,8 +30,15 @@ def speculation_view(economics: Mapping[str, Any] | None) -> dict[str, Any] | No
             ("ceiling", _ceiling(economics.get("ceiling") or {})),
             ("draft steps", plain(economics.get("n_steps"))),
             ("concurrency", plain(economics.get("concurrency"))),
-            *((label, quantity(terms[key], "ms")) for label, key in _TERMS if terms.get(key) is not None),
-            ("term to attack", plain(economics.get("attack"))),
+            *(
+                (
+                    label.format(at_accept_length=significant(terms.get("at_accept_length"))),
+                    quantity(terms[key], "ms"),
+                )
+                for label, key in _TERMS
+                if terms.get(key) is not None
+            ),
+            *([("term to attack", plain(economics["attack"]))] if economics.get("attack") else []),
         ],
         "points": [
             {

@@ -9,8 +9,8 @@ from typing import Any
 from sglang_sweep.statistics import power
 from sglang_sweep.statistics.arms import Tested
 from sglang_sweep.statistics.boundary import LAST_LOOK, PRIOR_DF
-from sglang_sweep.statistics.invalidation import RULES
-from sglang_sweep.statistics.launches import Measured
+from sglang_sweep.statistics.invalidation import Rule, rules_in_force
+from sglang_sweep.statistics.launches import Measured, blocks_by_gpus
 from sglang_sweep.statistics.rows import launch_row, metric_rows, removal_rows
 from sglang_sweep.statistics.sequential import levels
 from sglang_sweep.statistics.session import Evidence, Examination, examine
@@ -30,21 +30,25 @@ def analyse(
     A record's ``file``, if present, says where it lies. Ratios are variant to baseline, above 1 is better.
     """
     e = examine(launches, evidence, campaign_design, variants=variants, baseline=baseline)
-    return {"session": session_record(e), "variants": [variant_record(e, name) for name in e.names]}
+    return {
+        "session": session_record(e, rules_in_force(launches)),
+        "variants": [variant_record(e, name) for name in e.names],
+    }
 
 
-def session_record(e: Examination) -> dict[str, Any]:
+def session_record(e: Examination, rules: Sequence[Rule]) -> dict[str, Any]:
     """Return what A' against A says about the noise, whether it voids the session, and what rules removed.
 
+    ``launch_sd`` is taken about zero: both arms are one command, so their mean difference is noise too.
     ``detectable_effect`` is the relative effect that the declared blocks find with 80 % chance.
     """
     prime = e.tested[f"{e.baseline}-prime"]
-    c = prime.comparison
-    launch_sd = c.sd / math.sqrt(2) if c and c.sd else None
+    apart = list(prime.ratios.values())
+    launch_sd = math.sqrt(sum(d * d for d in apart) / len(apart) / 2) if len(apart) > 1 else None
     detectable = None
-    if c and launch_sd:
+    if launch_sd:
         adaptive = e.design.mode == "adaptive"
-        planned = max(c.blocks, min(e.design.max_blocks, LAST_LOOK) if adaptive else e.design.blocks)
+        planned = min(e.design.max_blocks, LAST_LOOK) if adaptive else e.design.blocks
         level, _ = levels(planned, e.design, e.undecided)
         prior_df = PRIOR_DF if adaptive else 0
         detectable = power.detectable_effect(power.ratio_sd(launch_sd), planned, level, prior_df=prior_df)
@@ -53,7 +57,8 @@ def session_record(e: Examination) -> dict[str, Any]:
         "void": bool(e.void),
         "reasons": list(e.void),
         "family": list(e.family),
-        "rules": [{"id": r.id, "scope": r.scope, "description": r.description} for r in RULES],
+        "gpus": blocks_by_gpus(e.arms),
+        "rules": [{"id": r.id, "scope": r.scope, "description": r.description} for r in rules],
         "removed": removal_rows(e.arms),
     }
 

@@ -8,7 +8,7 @@ numbers are known is no rule.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,16 @@ COLD_TOLERANCE = 0.10
 
 @dataclass(frozen=True)
 class Rule:
-    """``check(launch, window)`` says what it saw, or None; rules of scope 'launch' get an empty window."""
+    """``check(launch, window)`` says what it saw, or None; rules of scope 'launch' get an empty window.
+
+    A rule ``needs`` a key of the windows that older records and hosts without GPUs lack.
+    """
 
     id: str
     scope: str
     description: str
     check: Callable[[Launch, Window], str | None]
+    needs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,11 @@ RULES: tuple[Rule, ...] = (
         _foreign_process,
     ),
     Rule(
-        "throttled_window", "window", "a GPU was slowed by heat or a power fault meanwhile", _throttled_window
+        "throttled_window",
+        "window",
+        "a GPU was slowed by heat or a power fault meanwhile",
+        _throttled_window,
+        needs="gpus",
     ),
     Rule("kv_retraction", "window", "requests were retracted: it was measured under eviction", _retracted),
     Rule(
@@ -172,10 +180,10 @@ def removals(launch: Launch) -> list[Removal]:
     return found
 
 
-def window_marks(launch: Launch) -> list[list[str]]:
-    """Return, for each window, the ids of the rules that remove it (`valid` is an empty list)."""
-    found = [r for r in removals(launch) if r.window is not None]
-    return [[r.rule for r in found if r.window == i] for i in range(len(launch.get("windows") or []))]
+def rules_in_force(launches: Iterable[Launch]) -> list[Rule]:
+    """Return the rules that could see what they look for in these launches."""
+    windows = [window for launch in launches for window in launch.get("windows") or []]
+    return [rule for rule in RULES if rule.needs is None or any(rule.needs in window for window in windows)]
 
 
 def _numbers(record: Mapping[str, Any], *names: str) -> list[float]:

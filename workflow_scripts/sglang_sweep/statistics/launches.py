@@ -79,6 +79,16 @@ def by_arm(launches: Iterable[Launch]) -> dict[str, list[Measured]]:
     return arms
 
 
+def blocks_by_gpus(arms: Arms) -> list[dict[str, Any]]:
+    """Return which blocks ran on which GPUs, by their digest; None where the records do not name them."""
+    found: dict[str | None, set[int]] = {}
+    for launch in (launch for launches in arms.values() for launch in launches):
+        found.setdefault(launch.gpus, set()).add(launch.block)
+    return [
+        {"gpus": gpus, "blocks": sorted(found[gpus])} for gpus in sorted(found, key=lambda g: min(found[g]))
+    ]
+
+
 def contemporary(a: Measured, b: Measured, hours: float) -> bool:
     """Whether two launches of a block may be compared: started within so many hours, on the same class of
     host and, where both say on which GPUs, on the same ones."""

@@ -34,7 +34,8 @@ class Outlook:
     def sentences(self) -> list[str]:
         """Return the outlook in words."""
         lines = [
-            f"A launch varies by {self.launch_sd:.1%} (standard deviation, {self.df} degrees of freedom)."
+            f"A launch varies by {self.launch_sd:.1%} (standard deviation over all arms, {self.df} degrees of"
+            " freedom)."
         ]
         if self.detectable_effect is not None:
             found = f"{self.detectable_effect:.1%}"

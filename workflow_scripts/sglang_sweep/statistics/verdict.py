@@ -113,7 +113,7 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
     if f.confounds:
         return Decision(V.CONFOUNDED, (f"also differs in {', '.join(f.confounds)}: pin or declare it",))
     if f.blocks == 0 and f.stale_pairs:
-        return Decision(V.STALE, (f"no baseline within {design.contemporary_hours:g} hours on this host",))
+        return Decision(V.STALE, (f"no baseline within {design.contemporary_hours:g} hours on these GPUs",))
     return None
 
 

@@ -25,14 +25,6 @@ def trace_files(folder: Path, profile_id: str | None = None) -> list[TraceFile]:
     return sorted(found, key=lambda file: (file.stage or "", file.rank, file.path.name))
 
 
-def traces_by_stage(folder: Path, profile_id: str | None = None) -> dict[str, list[Path]]:
-    """Paths per stage (prefill, decode), in order of rank: what ``breakdown.analyze`` takes."""
-    stages: dict[str, list[Path]] = {}
-    for file in trace_files(folder, profile_id):
-        stages.setdefault(file.stage or "all", []).append(file.path)
-    return stages
-
-
 def _stage(text: str | None) -> str | None:
     # by forward mode, or -prefill and -decode under SGLANG_PROFILE_V2
     return {"EXTEND": "prefill", "DECODE": "decode"}.get(text, text.lower()) if text else None

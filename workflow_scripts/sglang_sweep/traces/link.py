@@ -28,8 +28,8 @@ def explain_difference(
     cycle; a speculative cycle yields several tokens and has other phases, so an arm that speculates is not compared
     with one that does not.
 
-    Returns ``moved`` (phase, class, ms_before, ms_after, share_of_change: of the summed moves in the verdict's
-    direction), ``explained`` and ``sentence``.
+    Returns ``moved`` (phase, class, ms_before, ms_after, share_of_change: of the net change, so above 1 where others
+    moved the other way), ``explained`` and ``sentence``.
     """
     profile_baseline, profile_variant = decode_part(profile_baseline), decode_part(profile_variant)
     before, after = _cells(profile_baseline), _cells(profile_variant)
@@ -69,10 +69,10 @@ def explain_difference(
     if accounted < _ACCOUNTED:
         return _not_explained(
             moved,
-            f"the GPU's busy time changed by {change:+.3f} ms, {accounted:.0%} of what a ratio of {ratio:.3f} needs; "
+            f"the kernels' time changed by {change:+.3f} ms, {accounted:.0%} of what a ratio of {ratio:.3f} needs; "
             "the rest lies outside the kernels (host, scheduling, waiting)",
         )
-    return {"moved": moved, "explained": True, "sentence": _sentence(moved, base, change)}
+    return {"moved": moved, "explained": True, "sentence": _sentence(moved, base, change, accounted)}
 
 
 def _kind(profile: dict[str, Any]) -> str | None:
@@ -96,14 +96,17 @@ def _cells(profile: dict[str, Any]) -> dict[tuple[str, str], float]:
     return cells
 
 
-def _sentence(moved: list[dict[str, Any]], base: float, change: float) -> str:
+def _sentence(moved: list[dict[str, Any]], base: float, change: float, accounted: float) -> str:
     named = [row for row in moved if (row["ms_after"] - row["ms_before"]) * change > 0][:2]
     parts = [
         f"{_LABELS.get(row['class'], row['class'])} in {row['phase']} went from {row['ms_before']:.3f} to "
         f"{row['ms_after']:.3f} ms ({row['share_of_change']:.0%} of the change)"
         for row in named
     ]
-    return f"The cycle's busy time went from {base:.3f} to {base + change:.3f} ms: {'; '.join(parts)}."
+    return (
+        f"The kernels of a cycle went from {base:.3f} to {base + change:.3f} ms, summed over streams:"
+        f" {'; '.join(parts)}. That is {accounted:.0%} of what the ratio needs."
+    )
 
 
 def _not_explained(moved: list[dict[str, Any]], why: str) -> dict[str, Any]:

@@ -103,12 +103,12 @@ def _step(step: dict[str, Any], breakdown: dict[str, Any], console: Console) -> 
             f"{row['kernels_per_step']:g}",
         )
     console.print(table)
-    _collective("all-reduce", step["allreduce"], breakdown, console)
+    _collective("all-reduce", step["allreduce"], console)
     for other in step["other_collectives"]:
-        _collective(other["operation"].replace("_", "-"), other, breakdown, console)
+        _collective(other["operation"].replace("_", "-"), other, console)
 
 
-def _collective(name: str, row: dict[str, Any], breakdown: dict[str, Any], console: Console) -> None:
+def _collective(name: str, row: dict[str, Any], console: Console) -> None:
     if not row["count_per_step"]:
         return
     sizes = row["message_bytes"]
