@@ -58,9 +58,16 @@ rule all:
 include: "rules/plan.smk"
 include: "rules/environment.smk"
 include: "rules/prepare.smk"
-include: "rules/launch.smk"
-include: "rules/profile.smk"
-include: "rules/communication.smk"
+
+
+# Without these rules what was measured is given: Snakemake makes nothing of it anew, an interrupted launch neither.
+if SWEEPS.measures:
+
+    include: "rules/launch.smk"
+    include: "rules/profile.smk"
+    include: "rules/communication.smk"
+
+
 include: "rules/evidence.smk"
 include: "rules/verdict.smk"
 include: "rules/report.smk"

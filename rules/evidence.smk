@@ -14,6 +14,8 @@ rule evidence:
         "../envs/controller.yaml"
     params:
         change=lambda w: SWEEPS.declared(w.campaign, w.launch),
+        # Snakemake sees newer files by itself, but not that the list of them has changed.
+        launches=lambda w: SWEEPS.launches_of(w.campaign, w.launch),
     message:
         "{wildcards.campaign}: evidence of {wildcards.launch}"
     script:

@@ -5,13 +5,15 @@ rule verdict:
         evidence=lambda w: SWEEPS.evidence(w.campaign),
         code=sweep_workflow.modules("statistics", "verdicts", "campaign"),
     output:
-        "results/{campaign}/verdicts.json",
+        verdicts="results/{campaign}/verdicts.json",
+        declaration="results/{campaign}/declaration.json",
     log:
         "results/{campaign}/logs/verdict.log",
     conda:
         "../envs/controller.yaml"
     params:
         declared=lambda w: SWEEPS.declared(w.campaign),
+        launches=lambda w: SWEEPS.launches(w.campaign),
     message:
         "{wildcards.campaign}: verdicts"
     script:

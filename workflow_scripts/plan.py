@@ -8,6 +8,7 @@ from sglang_sweep.sweep import RESULTS, load_sweep
 
 with told(snakemake.log[0]):
     for name in snakemake.params.campaigns:
-        sweep = load_sweep(name, snakemake.config, snakemake.params.host)
+        # What would be measured is the question here, whether anything may be or not.
+        sweep = load_sweep(name, {**snakemake.config, "measure": True}, snakemake.params.host)
         cost = estimate(sweep.schedule, RESULTS)
         console().print(render_plan(sweep.schedule, cost, RESULTS, predictions(sweep), notes(sweep)))

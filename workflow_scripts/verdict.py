@@ -9,9 +9,9 @@ from sglang_sweep.verdicts import build_verdicts
 with logged(snakemake.log[0]):
     launches, evidence = ([Path(path) for path in snakemake.input[name]] for name in ("launches", "evidence"))
     verdicts = build_verdicts(snakemake.params.declared, launches, evidence)
-    output = Path(snakemake.output[0])
+    output = Path(snakemake.output.verdicts)
     # Earlier findings are not lost when stack or host change: plan and report read what they reopen from here.
     write_json(output.parent / "history" / f"{verdicts['baseline']['key']}.json", verdicts)
     # With this and the files it names, the verdicts can be rebuilt where neither campaign nor stack is.
-    write_json(output.parent / "declaration.json", snakemake.params.declared)
+    write_json(Path(snakemake.output.declaration), snakemake.params.declared)
     write_json(output, verdicts)

@@ -13,6 +13,14 @@ def test_memory_stays_bounded_on_an_endless_line(tmp_path: Path) -> None:
     assert len(lines) == 2 and lines[1] == b"second"
 
 
+def test_a_short_cut_gzip_file_is_read_too(tmp_path: Path) -> None:
+    text = b"".join(b"line %d %d\n" % (n, n * 7919 % 104729) for n in range(3000))
+    file = tmp_path / "server.log.gz"
+    file.write_bytes(gzip.compress(text)[:-5000])
+    lines = list(read_lines(file))
+    assert lines[:2] == [b"line 0 0", b"line 1 7919"] and 1000 < len(lines) < 3000
+
+
 def test_a_cut_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     whole = gzip.compress(b"".join(b"line %d\n" % n for n in range(200_000)))
     file = tmp_path / "server.log.gz"

@@ -67,6 +67,14 @@ def test_recording_writes_a_file_that_reads_back_and_reports_drift(tmp_path: Pat
     assert [entry.name for entry in path.parent.iterdir()] == ["environment.json"]
 
 
+def test_the_fingerprint_of_another_host_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "environment.json"
+    elsewhere = record_environment(path) | {"class_digest": "0123456789ab"}
+    path.write_text(json.dumps(elsewhere))
+    record_environment(path, previous=path)
+    assert json.loads((tmp_path / "environment-0123456789ab.json").read_text()) == elsewhere
+
+
 def test_an_unreadable_earlier_fingerprint_is_said_and_replaced(tmp_path: Path) -> None:
     path = tmp_path / "environment.json"
     path.write_text("{ half")

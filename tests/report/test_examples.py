@@ -39,7 +39,7 @@ def assert_same_campaign(made: Path, kept: Path) -> None:
 def test_evidence_verdicts_and_documents_are_rebuilt_from_the_results(example: Path, tmp_path: Path) -> None:
     folder = tmp_path / example.name
     shutil.copytree(example / "results", folder / "results")
-    rebuild(folder)
+    rebuild(folder, folder.name)
     assert_same_campaign(folder, example)
 
 
@@ -69,6 +69,12 @@ def test_every_link_of_a_published_report_leads_to_a_file(example: Path) -> None
     files = [target for target in targets if target and "://" not in target]
     assert files
     assert [target for target in files if not (example / target).exists()] == []
+
+
+def test_a_folder_holds_one_campaign(example: Path, tmp_path: Path) -> None:
+    shutil.copytree(example / "results" / example.name, tmp_path / "results" / "other")
+    with pytest.raises(UserError, match="holds the campaign"):
+        publish(tmp_path / "results" / "other", example)
 
 
 def test_a_campaign_without_a_report_is_not_published(tmp_path: Path) -> None:

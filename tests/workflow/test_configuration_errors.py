@@ -1,5 +1,7 @@
 """A mistake in the configuration ends snakemake before anything runs, with file, key, reason and remedy."""
 
+from pathlib import Path
+
 import pytest
 from clone import Clone
 
@@ -53,11 +55,27 @@ def refused(project: Clone) -> str:
                 "remedy: write enable-mscclpp:",
             ],
         ),
+        (
+            {MSCCLPP: "{flags: {disable-radixcache: null}}"},
+            ["variants[0].change.flags.disable-radixcache: SGLang 0.5.23 has no flag --disable-radixcache"],
+        ),
+        (
+            {MSCCLPP: "{flags: {max-total-tokens: 4096}}"},
+            ["tiny.yaml:variants[0].change: changes nothing: this is the baseline's own command", "take it out"],
+        ),
+        (
+            {MSCCLPP: "{flags: {tp-size: two}, env: {A=B: x}}"},
+            ["tiny.yaml:variants[0].change.env: 'A=B' is not a valid name"],
+        ),
+        (
+            {MSCCLPP: "{flags: {tp-size: two}}"},
+            ["tiny.yaml:variants[0].change.flags.tp-size: 'two' is no number of ranks"],
+        ),
         ({"stack: cpu\n": "stack: cpu2\n"}, ["envs/cpu2/stack.yaml: there is no stack 'cpu2'", "the stacks here are"]),
         ({"model: tiny-llama\n": "model: tiny\n"}, ["config/models.yaml: there is no model 'tiny'", "tiny-llama"]),
         ({"question: ": "question: Is it: so? "}, ["tiny.yaml: line 2: ", "quote texts that hold ': '"]),
     ],
-    ids=["schema", "names", "flags", "stack", "model", "yaml"],
+    ids=["schema", "names", "flags", "null-flag", "no-change", "variable", "ranks", "stack", "model", "yaml"],
 )  # fmt: skip
 def test_the_mistakes_of_a_campaign_are_named_all_at_once(
     project: Clone, edits: dict[str, str], expected: list[str]
@@ -91,3 +109,13 @@ def test_a_report_of_an_unknown_campaign_is_refused_readably(project: Clone) -> 
     text = project.snakemake("-n", "reports/nothing-here/findings.md", code=1)
     assert "no such campaign" in text
     assert "Traceback" not in text
+
+
+def test_a_variable_that_a_campaign_forbids_is_refused_of_the_site_too(project: Clone, store: Path) -> None:
+    project.campaign("tiny", forbidden={"reason": "it harms others", "env": ["NCCL_NVLS_ENABLE"]})
+    project.site(campaigns=["tiny"], store=str(store), server_env={"NCCL_NVLS_ENABLE": "1"})
+    text = refused(project)
+    assert (
+        "config/config.yaml:server_env.NCCL_NVLS_ENABLE: NCCL_NVLS_ENABLE must not run here: it harms others"
+        in text
+    )

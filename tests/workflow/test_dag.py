@@ -84,6 +84,10 @@ def test_a_report_of_what_is_there_launches_nothing_even_where_no_stack_is(
     measured.site(campaigns=["tiny"], store=str(tmp_path / "elsewhere"))
     measured.launch_file("baseline", 2).unlink()
     measured.edit("{enable-mscclpp: true}", "{schedule-policy: lpm}")
+    everything = measured.would_run(
+        "--forceall", "--config", "measure=false"
+    )  # as where a launch was interrupted
+    assert "launch" not in everything and "profile" not in everything
     text = measured.snakemake("--cores", "all", "--config", "measure=false")
     assert "launch of" not in text
     launches = {v["name"]: len(v["launches"]) for v in measured.verdicts()["variants"]}
@@ -91,6 +95,33 @@ def test_a_report_of_what_is_there_launches_nothing_even_where_no_stack_is(
     assert launches["tp2"] == launches["baseline-prime"] == 2
     assert "| PLANNED |" in (measured.folder / "reports" / "tiny" / "findings.md").read_text()
     assert measured.would_run().launches == {("baseline", 2), ("mscclpp", 1), ("mscclpp", 2)}
+
+
+def test_a_report_follows_the_launches_that_are_there(measured: Clone) -> None:
+    shutil.rmtree(measured.launch_file("slipped", 1).parents[1])
+    measured.launch_file("mscclpp", 2).unlink()
+    measured.snakemake("--cores", "all", "--config", "measure=false")
+    rows = {v["name"]: v for v in measured.verdicts()["variants"]}
+    assert (rows["slipped"]["verdict"], len(rows["mscclpp"]["launches"])) == ("PLANNED", 1)
+    plan = measured.snakemake("--cores", "1", "plan", "--config", "measure=false")
+    assert "3 launches to run" in plan  # what is missing is missing, whether anything may be measured or not
+
+
+def test_a_report_of_nothing_does_not_replace_one_of_launches_under_other_keys(measured: Clone) -> None:
+    before = measured.verdicts()
+    measured.edit("max-total-tokens: 4096", "max-total-tokens: 2048")
+    text = measured.snakemake("--cores", "all", "--config", "measure=false", code=1)
+    assert "none of the 10 launches here has one of this campaign's keys" in text
+    assert measured.verdicts() == before
+
+
+def test_every_deleted_outcome_is_made_again(measured: Clone) -> None:
+    deleted = [measured.folder / "reports" / "tiny" / name for name in ("ratios.svg", "verdicts.csv")]
+    deleted += [measured.folder / "results" / "tiny" / name for name in ("report.json", "declaration.json")]
+    for path in deleted:
+        path.unlink()
+    measured.snakemake("--cores", "all", "--config", "measure=false")
+    assert all(path.exists() for path in deleted)
 
 
 def test_a_summary_older_than_launches_says_so(measured: Clone) -> None:

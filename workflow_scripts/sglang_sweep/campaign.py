@@ -122,6 +122,7 @@ class Campaign:
     workloads: tuple[Workload, ...]
     design: Design
     communication: dict[str, Any] | None = None
+    forbidden: dict[str, Any] = field(default_factory=dict)
     profile: dict[str, Any] = field(default_factory=dict)
     meant_for: dict[str, Any] | None = None
     notes: str | None = None
@@ -247,6 +248,7 @@ def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
         workloads=tuple(Workload(**workload) for workload in raw["workloads"]),
         design=Design(primary_workload=primary["workload"], primary_metric=primary["metric"], **design),
         communication=raw.get("communication"),
+        forbidden=raw.get("forbidden", {}),
         profile=raw["profile"],
         meant_for=raw.get("meant_for"),
         notes=raw.get("notes"),

@@ -56,7 +56,9 @@ def semantic_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
             "goodput needs service-level objectives", file=file, key="design.primary.metric",
             remedy=f"give the workload {chosen['name']!r} an slo",
         )  # fmt: skip
-    if "communication" in raw and ranks(raw["baseline"]["flags"]) == 1:
+    wrong = list(_rank_problems(raw, file))
+    yield from wrong
+    if "communication" in raw and not wrong and ranks(raw["baseline"]["flags"]) == 1:
         yield UserError(
             "one rank has nobody to communicate with", file=file, key="communication",
             remedy="raise the baseline's tp-size, or remove the key (communication: null where it is inherited)",
@@ -90,6 +92,16 @@ def _workload_problems(workload: dict[str, Any], file: Path, key: str) -> Iterab
         yield UserError(f"no such file {workload['path']!r}", file=file, key=f"{key}.path")
 
 
+def _rank_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
+    for key, item in [("baseline", raw["baseline"])] + [
+        (f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))
+    ]:
+        try:
+            ranks(item.get("flags") or {})
+        except UserError as error:
+            yield UserError(error.message, file=file, key=f"{key}.flags.{error.key}", remedy=error.remedy)
+
+
 def _forbidden_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
     forbidden = raw.get("forbidden", {})
     reason = forbidden.get("reason", "it is listed under forbidden")
@@ -97,7 +109,8 @@ def _forbidden_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
         (f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))
     ]:
         for kind in ("flags", "env"):
-            for name in set(item.get(kind) or {}) & set(forbidden.get(kind, [])):
+            asked = {name for name, value in (item.get(kind) or {}).items() if value is not None}
+            for name in asked & set(forbidden.get(kind, [])):
                 yield UserError(
                     f"{name} must not run here: {reason}", file=file, key=f"{key}.{kind}", remedy="remove it"
                 )

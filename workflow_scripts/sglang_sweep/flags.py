@@ -102,7 +102,11 @@ def _suggestion(name: str, table: FlagTable) -> str:
 
 
 def ranks(flags: dict[str, Any]) -> int:
-    """Processes that serve one replica of the model: tensor x pipeline ranks."""
+    """Processes that serve one replica of the model: tensor x pipeline ranks. Raises UserError for no number."""
+    for name in ("tp-size", "tensor-parallel-size", "pp-size", "pipeline-parallel-size"):
+        value = flags.get(name)
+        if value is not None and not (str(value).isdigit() and int(value) > 0):
+            raise UserError(f"{value!r} is no number of ranks", key=name, remedy="a whole number from 1 on")
     tensor, pipeline = (
         next((int(flags[name]) for name in names if flags.get(name)), 1)
         for names in (("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size"))

@@ -93,7 +93,7 @@ def resolution(sweep: Sweep, results: Path) -> list[str]:
     seen = outlook(
         [x for x in made if x["outcome"] == "completed"],
         declared_design(sweep.campaign.design),
-        len(sweep.campaign.variants),
+        sum(not variant.planned_only for variant in sweep.campaign.variants),
         minutes_per_launch=estimate(sweep.schedule, results).minutes_per_launch,
         baseline=sweep.campaign.baseline.name,
     )

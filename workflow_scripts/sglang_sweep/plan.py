@@ -161,7 +161,8 @@ def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) ->
 
 
 def _existing_blocks(folder: Path) -> set[int]:
-    return {int(path.parent.name.removeprefix("block-")) for path in folder.glob("block-*/launch.json")}
+    names = (path.parent.name.removeprefix("block-") for path in folder.glob("block-*/launch.json"))
+    return {int(name) for name in names if name.isdigit()}  # and no block-1.bak
 
 
 def _closed_blocks(folders: Iterable[Path], oldest: datetime, gpus: str | None) -> set[int]:

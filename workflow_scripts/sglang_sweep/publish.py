@@ -31,6 +31,12 @@ def publish(results: Path, folder: Path) -> None:
 
     Copied back, ``folder/results`` is also enough to measure on. Raises UserError without a finished report.
     """
+    held = {path.parent.name for path in folder.glob("results/*/declaration.json")} - {results.name}
+    if held:
+        raise UserError(
+            f"{folder} holds the campaign {', '.join(sorted(held))} already",
+            remedy="name a folder of its own",
+        )
     missing = [name for name in CAMPAIGN_FILES if not (results / name).exists()]
     if missing:
         raise UserError(
@@ -46,7 +52,7 @@ def publish(results: Path, folder: Path) -> None:
             copy.write_text(_without_buckets(file.read_text(encoding="utf-8")), encoding="utf-8")
         else:
             shutil.copyfile(file, copy)
-    rebuild(folder)
+    rebuild(folder, results.name)
 
 
 def _without_buckets(metrics: str) -> str:
@@ -85,13 +91,13 @@ def _profiles(results: Path, arm: str) -> list[Path]:
     return list((results / "profiles" / arm).glob("profile.json"))
 
 
-def rebuild(folder: Path) -> None:
+def rebuild(folder: Path, campaign: str) -> None:
     """Evidence, verdicts, figures and both documents of a published campaign, from the records in it.
 
     Neither the campaign's file, nor its stack, nor its host is asked.
     """
     with chdir(folder):
-        results = next(Path("results").glob("*/declaration.json")).parent
+        results = Path("results") / campaign
         declared: dict[str, Any] = read_json(results / "declaration.json")
         launches = {arm: _launches(results, arm) for arm in declared["arms"]}
         baseline = [path for arm in list(declared["arms"])[:2] for path in launches[arm]]

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.errors import InfrastructureFault
+
 
 def write_json(path: Path, value: Any) -> None:
     """Writes under a temporary name and renames, so that a killed job leaves no half file."""
@@ -18,8 +20,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The content of a JSON file. Raises InfrastructureFault naming one that is damaged, as a broken copy leaves it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InfrastructureFault(
+            f"{path} is damaged: {error}", remedy="copy it again, or delete it to have it made anew"
+        ) from None
 
 
 def now() -> str:

@@ -79,8 +79,21 @@ class Sweep:
             ambient(self.host["environment"]) | self.config["server_env"],
         )
         if not self.config["measure"]:
-            return plan.measured_so_far(self.campaign, arms, RESULTS)
+            made = plan.measured_so_far(self.campaign, arms, RESULTS)
+            self._refuse_other_keys(made)
+            return made
         return plan.schedule(self.campaign, arms, RESULTS, gpus_digest(self.host))
+
+    def _refuse_other_keys(self, made: plan.Schedule) -> None:
+        """A report of nothing must not replace one of launches that are there under other keys."""
+        others = list((RESULTS / self.campaign.name / "launches").glob("*/block-*/launch.json"))
+        if others and not made.launches:
+            raise UserError(
+                f"none of the {len(others)} launches here has one of this campaign's keys: campaign, stack, model or "
+                f"host differ from when they were made",
+                file=RESULTS / self.campaign.name / "launches",
+                remedy=f"put back what they were made with; earlier hosts are kept beside {ENVIRONMENT}",
+            )
 
     @property
     def ready(self) -> Path:
@@ -134,11 +147,50 @@ class Sweep:
             key = "baseline.flags" if index == 0 else f"variants[{index - 1}].change.flags"
             table = self.flag_table(variant.stack)
             declared = variant.change.flags if index else variant.flags
-            own = {name: value for name, value in declared.items() if value is not None}
-            problems += unknown_flags(own, table, campaign.file, key)
-            inherited = {name: value for name, value in variant.flags.items() if name not in own}
+            taken = {name: value for name, value in declared.items() if value is None}
+            problems += unknown_flags(
+                {n: v for n, v in declared.items() if n not in taken}, table, campaign.file, key
+            )
+            # On another stack the flag that is taken away may be one that only the baseline's knows.
+            if unknown_flags(taken, table, campaign.file, key):
+                theirs = self.flag_table(campaign.baseline.stack)
+                problems += unknown_flags(taken, theirs, campaign.file, key)
+            inherited = {name: value for name, value in variant.flags.items() if name not in declared}
             if index and variant.change.stack:
                 problems += unknown_flags(inherited, table, campaign.file, f"{key} (inherited)")
+        if problems:
+            raise UserErrors(problems)
+
+    def check_site(self) -> None:
+        """Raises UserErrors for variables of this site that the campaign forbids."""
+        forbidden = self.campaign.forbidden
+        problems = [
+            UserError(
+                f"{name} must not run here: {forbidden.get('reason', 'the campaign forbids it')}",
+                file="config/config.yaml",
+                key=f"server_env.{name}",
+                remedy=f"remove it, or leave {self.campaign.name} out",
+            )
+            for name in forbidden.get("env", [])
+            if name in self.config["server_env"]
+        ]
+        if problems:
+            raise UserErrors(problems)
+
+    def check_changes(self) -> None:
+        """Raises UserErrors for every variant whose change leaves the baseline's own command."""
+        baseline, _, *others = self.schedule.arms
+        names = [variant.name for variant in self.campaign.variants]
+        problems = [
+            UserError(
+                "changes nothing: this is the baseline's own command, environment and stack",
+                file=self.campaign.file,
+                key=f"variants[{names.index(arm.name)}].change",
+                remedy="take it out (A' is measured anyway), or correct the change",
+            )
+            for arm in others
+            if arm.key == baseline.key
+        ]
         if problems:
             raise UserErrors(problems)
 
@@ -238,6 +290,7 @@ def load_sweep(name: str, config: dict[str, Any], host: dict[str, Any] | None = 
     if host is None:
         host = recorded_host()
     sweep = Sweep(load_campaign(name), load_config(config), host)
+    sweep.check_site()
     sweep.check_flags()
     return sweep
 

@@ -31,6 +31,17 @@ KNOWLEDGE = ("log", "engagement", "causes", "implications", "limits")
 """Files of config/knowledge/ that turn launches into evidence."""
 
 
+DOCUMENTS = (
+    "findings.md",
+    "index.html",
+    "ratios.svg",
+    "blocks.svg",
+    "windows.svg",
+    "verdicts.csv",
+    "launches.csv",
+)
+
+
 class Sweeps:
     """All campaigns a run may touch, loaded when first asked for; wrong configuration ends the run, readably."""
 
@@ -45,7 +56,7 @@ class Sweeps:
 
     def _load(self, name: str) -> Sweep:
         sweep = load_sweep(name, self.config, self.host)
-        _ = sweep.schedule  # whatever is wrong with stacks and models is said now, readably
+        sweep.check_changes()  # whatever is wrong with stacks and models is said now too, readably
         return sweep
 
     def sweep(self, campaign: str) -> Sweep:
@@ -59,6 +70,11 @@ class Sweeps:
             except (UserError, InfrastructureFault) as error:
                 _end(error)
         return self._others[campaign]
+
+    @property
+    def measures(self) -> bool:
+        """Whether anything may be launched; else reports are made of what is there."""
+        return bool(self.config["measure"])
 
     @property
     def names(self) -> list[str]:
@@ -80,12 +96,9 @@ class Sweeps:
         files: list[str] = []
         for sweep in self.named:
             name = sweep.campaign.name
-            files += self.launches(name) + self.profiles(name)
-            files += [
-                f"results/{name}/verdicts.json",
-                f"reports/{name}/findings.md",
-                f"reports/{name}/index.html",
-            ]
+            files += self.launches(name) + self.profiles(name) + self.evidence(name)
+            files += [f"results/{name}/{made}.json" for made in ("verdicts", "declaration", "report")]
+            files += [f"reports/{name}/{made}" for made in DOCUMENTS]
         return files
 
     def launches(self, campaign: str) -> list[str]:
@@ -123,7 +136,7 @@ class Sweeps:
 
     def _wanted(self, files: Iterable[str]) -> list[str]:
         """All of them, or with ``measure: false`` those that are there."""
-        return [file for file in files if self.config["measure"] or Path(file).exists()]
+        return [file for file in files if self.measures or Path(file).exists()]
 
     def evidence(self, campaign: str) -> list[str]:
         """Evidence of every arm."""

@@ -25,7 +25,7 @@ def open_log(path: Path) -> IO[bytes]:
             start = file.read(2)
         zipped = start == b"\x1f\x8b"
         stream = cast(IO[bytes], gzip.open(path, "rb")) if zipped else path.open("rb")  # noqa: SIM115 (returned open)
-        head = stream.read(4096)
+        head = stream.read1(4096)  # type: ignore[attr-defined]
     except FileNotFoundError:
         raise UserError("there is no such file", file=path, remedy="check the name for a typo") from None
     except PermissionError:
@@ -54,7 +54,8 @@ def read_lines(path: Path) -> Iterator[bytes]:
         rest = b""
         while True:
             try:
-                chunk = stream.read(CHUNK)
+                # read1 gives what is whole before the damage; read would lose it with the exception.
+                chunk = stream.read1(CHUNK)  # type: ignore[attr-defined]
             except (EOFError, zlib.error, gzip.BadGzipFile):
                 chunk = b""
             if not chunk:

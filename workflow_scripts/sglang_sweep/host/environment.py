@@ -24,6 +24,9 @@ def record_environment(
     """
     old = _earlier(previous)
     document = fingerprint(folders=folders)
+    if isinstance(old, dict) and old.get("class_digest") not in (None, document["class_digest"]):
+        # Launches made there are found again, and reported, only with that host's fingerprint in place.
+        write_json(path.with_name(f"{path.stem}-{old['class_digest']}.json"), old)
     write_json(path, document)
     return {**document, "drift": _drift(old, document)}
 

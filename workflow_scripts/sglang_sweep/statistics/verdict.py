@@ -123,7 +123,8 @@ def _by_the_numbers(f: VariantFacts, design: Design) -> Decision:
         return Decision(V.INCONCLUSIVE, f.session_void)
     if f.log_ratio is None or f.blocks < MIN_BLOCKS:
         why = f"; removed: {', '.join(f.removed)}" if f.removed else ""
-        return Decision(V.INCONCLUSIVE, (f"{f.blocks} usable blocks, at least {MIN_BLOCKS} are needed{why}",))
+        usable = f"{f.blocks} usable {'block' if f.blocks == 1 else 'blocks'}"
+        return Decision(V.INCONCLUSIVE, (f"{usable}, at least {MIN_BLOCKS} are needed{why}",))
     notes: tuple[str, ...] = ()
     different = f.p_holm is not None and f.p_holm <= design.alpha and not f.is_prime
     if different and f.exact_reachable and (f.p_exact is None or f.p_exact > design.alpha):
