@@ -51,6 +51,11 @@ def recorded_table(version: str, folder: Path = TABLES) -> FlagTable:
     )
 
 
+def known_to_any_version(name: str, folder: Path = TABLES) -> bool:
+    """Whether some recorded SGLang has the flag."""
+    return any(name in _read(path.stem, path).names for path in folder.glob("*.txt"))
+
+
 def _read(version: str, path: Path) -> FlagTable:
     rows = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return FlagTable(

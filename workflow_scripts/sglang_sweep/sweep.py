@@ -14,7 +14,14 @@ from sglang_sweep import plan, record, yaml_files
 from sglang_sweep.campaign import Campaign, Variant, load_campaign
 from sglang_sweep.digest import digest
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
-from sglang_sweep.flags import FlagTable, command_line, ranks, recorded_table, unknown_flags
+from sglang_sweep.flags import (
+    FlagTable,
+    command_line,
+    known_to_any_version,
+    ranks,
+    recorded_table,
+    unknown_flags,
+)
 from sglang_sweep.host.findings import Finding
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.gate import gate
@@ -151,10 +158,9 @@ class Sweep:
             problems += unknown_flags(
                 {n: v for n, v in declared.items() if n not in taken}, table, campaign.file, key
             )
-            # On another stack the flag that is taken away may be one that only the baseline's knows.
-            if unknown_flags(taken, table, campaign.file, key):
-                theirs = self.flag_table(campaign.baseline.stack)
-                problems += unknown_flags(taken, theirs, campaign.file, key)
+            # What is taken away may be of another stack's SGLang, of the baseline or of a campaign that is extended.
+            foreign = {name: None for name in taken if not known_to_any_version(name)}
+            problems += unknown_flags(foreign, table, campaign.file, key)
             inherited = {name: value for name, value in variant.flags.items() if name not in declared}
             if index and variant.change.stack:
                 problems += unknown_flags(inherited, table, campaign.file, f"{key} (inherited)")
