@@ -82,6 +82,12 @@ def test_a_workload_that_contradicts_the_verdict_is_named_with_it(
     assert words.meaning(with_other_workload(find(verdicts, name), ratio), 0.02).endswith(said)
 
 
+def test_numbers_that_are_not_believed_contradict_nothing(verdicts: dict[str, Any]) -> None:
+    for verdict in set(words.ORDER) - words.BELIEVED:
+        idle = with_other_workload(find(verdicts, "nccl-4-channels"), 0.14) | {"verdict": verdict}
+        assert words.elsewhere_words(idle, 0.02) == ""
+
+
 def test_an_undecided_variant_says_how_many_blocks_would_settle_it(verdicts: dict[str, Any]) -> None:
     assert "about 14 more blocks would settle it" in words.meaning(find(verdicts, "ep8"), 0.02)
 

@@ -152,7 +152,7 @@ def elsewhere_words(variant: Variant, smallest_effect: float | None) -> str:
     not name. These intervals are not corrected for the number of workloads.
     """
     row, verdict = primary_metric(variant), variant["verdict"]
-    if row is None:
+    if row is None or verdict not in BELIEVED:
         return ""
     edge, said = 1 + (smallest_effect or 0.0), {"WIN": 1, "LOSS": -1}.get(verdict, 0)
     found = []
