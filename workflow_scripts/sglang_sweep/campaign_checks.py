@@ -92,10 +92,14 @@ def _workload_problems(workload: dict[str, Any], file: Path, key: str) -> Iterab
         yield UserError(f"no such file {workload['path']!r}", file=file, key=f"{key}.path")
 
 
+def _settings(raw: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Where flags and variables are written, with the key that leads there: the baseline and every change."""
+    changes = [(f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))]
+    return [("baseline", raw["baseline"]), *changes]
+
+
 def _rank_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
-    for key, item in [("baseline", raw["baseline"])] + [
-        (f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))
-    ]:
+    for key, item in _settings(raw):
         try:
             ranks(item.get("flags") or {})
         except UserError as error:
@@ -105,9 +109,7 @@ def _rank_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
 def _forbidden_problems(raw: dict[str, Any], file: Path) -> Iterable[UserError]:
     forbidden = raw.get("forbidden", {})
     reason = forbidden.get("reason", "it is listed under forbidden")
-    for key, item in [("baseline", raw["baseline"])] + [
-        (f"variants[{i}].change", v["change"]) for i, v in enumerate(raw.get("variants", []))
-    ]:
+    for key, item in _settings(raw):
         for kind in ("flags", "env"):
             asked = {name for name, value in (item.get(kind) or {}).items() if value is not None}
             for name in asked & set(forbidden.get(kind, [])):

@@ -7,6 +7,7 @@ SGLang's parser is argparse with prefix matching on, so ``--mem-fraction 0.9`` i
 import json
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def known_to_any_version(name: str, folder: Path = TABLES) -> bool:
     return any(name in _read(path.stem, path).names for path in folder.glob("*.txt"))
 
 
+@cache
 def _read(version: str, path: Path) -> FlagTable:
     rows = [line.split() for line in path.read_text().splitlines() if line and not line.startswith("#")]
     return FlagTable(
@@ -108,15 +110,18 @@ def _suggestion(name: str, table: FlagTable) -> str:
 
 def ranks(flags: dict[str, Any]) -> int:
     """Processes that serve one replica of the model: tensor x pipeline ranks. Raises UserError for no number."""
-    for name in ("tp-size", "tensor-parallel-size", "pp-size", "pipeline-parallel-size"):
-        value = flags.get(name)
-        if value is not None and not (str(value).isdigit() and int(value) > 0):
-            raise UserError(f"{value!r} is no number of ranks", key=name, remedy="a whole number from 1 on")
-    tensor, pipeline = (
-        next((int(flags[name]) for name in names if flags.get(name)), 1)
-        for names in (("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size"))
+    return _count(flags, "tp-size", "tensor-parallel-size") * _count(
+        flags, "pp-size", "pipeline-parallel-size"
     )
-    return tensor * pipeline
+
+
+def _count(flags: dict[str, Any], *names: str) -> int:
+    """The value of the first of several names of one flag, 1 where none is given."""
+    given = [(name, flags[name]) for name in names if flags.get(name) is not None]
+    for name, value in given:
+        if not (str(value).isdigit() and int(value) > 0):
+            raise UserError(f"{value!r} is no number of ranks", key=name, remedy="a whole number from 1 on")
+    return int(given[0][1]) if given else 1
 
 
 def command_line(flags: dict[str, Any]) -> list[str]:

@@ -125,12 +125,13 @@ def schedule(
     now = now or datetime.now(UTC)
     folder = results / campaign.name / "launches"
     baseline, prime, *others = arms
-    done = {arm.folder: _existing_blocks(folder / arm.folder) for arm in arms}
+    done = {arm.folder: _existing(folder / arm.folder) for arm in arms}
     oldest = now - timedelta(hours=campaign.design.contemporary_hours)
-    closed = _closed_blocks([folder / arm.folder for arm in arms], oldest, gpus)
+    closed = _closed_blocks(done.values(), oldest, gpus)
     wanted: dict[int, list[Arm]] = {}
     for arm in others or [prime]:
-        usable = (b for b in count(1) if b not in closed or b in done[arm.folder] & done[baseline.folder])
+        paired = done[arm.folder].keys() & done[baseline.folder].keys()
+        usable = (block for block in count(1) if block not in closed or block in paired)
         asked = min(arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks)
         for block in islice(usable, asked):
             wanted.setdefault(block, []).append(arm)
@@ -144,36 +145,37 @@ def schedule(
         # Drawn over all arms, so that neighbouring blocks mirror each other whichever of them take part.
         drawn = [n for n in order([arm.name for arm in arms], block, campaign.design.seed) if n in members]
         for position, name in enumerate(drawn):
-            path = folder / members[name].folder / f"block-{block}" / "launch.json"
-            launches.append(Launch(members[name], block, position, path, path.exists()))
+            arm = members[name]
+            path = folder / arm.folder / f"block-{block}" / "launch.json"
+            launches.append(Launch(arm, block, position, path, block in done[arm.folder]))
     return Schedule(campaign, arms, tuple(launches))
 
 
 def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) -> Schedule:
     """The launches that are there and nothing else, for a report without any further measuring."""
     folder = results / campaign.name / "launches"
-    launches = []
-    for arm in arms:
-        for block in _existing_blocks(folder / arm.folder):
-            path = folder / arm.folder / f"block-{block}" / "launch.json"
-            launches.append(Launch(arm, block, record.read_json(path).get("position", 0), path, True))
+    launches = [
+        Launch(arm, block, record.read_json(path).get("position", 0), path, True)
+        for arm in arms
+        for block, path in _existing(folder / arm.folder).items()
+    ]
     return Schedule(campaign, arms, tuple(sorted(launches, key=lambda x: (x.block, x.position))))
 
 
-def _existing_blocks(folder: Path) -> set[int]:
-    names = (path.parent.name.removeprefix("block-") for path in folder.glob("block-*/launch.json"))
-    return {int(name) for name in names if name.isdigit()}  # and no block-1.bak
+def _existing(folder: Path) -> dict[int, Path]:
+    """launch.json of an arm's launches that are there, by block."""
+    found = {path.parent.name.removeprefix("block-"): path for path in folder.glob("block-*/launch.json")}
+    return {int(name): path for name, path in found.items() if name.isdigit()}  # and no block-1.bak
 
 
-def _closed_blocks(folders: Iterable[Path], oldest: datetime, gpus: str | None) -> set[int]:
+def _closed_blocks(done: Iterable[dict[int, Path]], oldest: datetime, gpus: str | None) -> set[int]:
     """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it."""
     closed = set()
-    for folder in folders:
-        for block in _existing_blocks(folder):
-            launch = record.read_json(folder / f"block-{block}" / "launch.json")
-            started, where = launch.get("started_at"), launch.get("host", {}).get("gpus_digest")
-            if (started and datetime.fromisoformat(started) < oldest) or (where and gpus and where != gpus):
-                closed.add(block)
+    for block, path in (launch for launches in done for launch in launches.items()):
+        launch = record.read_json(path)
+        started, where = launch.get("started_at"), launch.get("host", {}).get("gpus_digest")
+        if (started and datetime.fromisoformat(started) < oldest) or (where and gpus and where != gpus):
+            closed.add(block)
     return closed
 
 

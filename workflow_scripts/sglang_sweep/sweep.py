@@ -154,13 +154,10 @@ class Sweep:
             key = "baseline.flags" if index == 0 else f"variants[{index - 1}].change.flags"
             table = self.flag_table(variant.stack)
             declared = variant.change.flags if index else variant.flags
-            taken = {name: value for name, value in declared.items() if value is None}
-            problems += unknown_flags(
-                {n: v for n, v in declared.items() if n not in taken}, table, campaign.file, key
-            )
             # What is taken away may be of another stack's SGLang, of the baseline or of a campaign that is extended.
-            foreign = {name: None for name in taken if not known_to_any_version(name)}
-            problems += unknown_flags(foreign, table, campaign.file, key)
+            taken = {n for n, value in declared.items() if value is None and known_to_any_version(n)}
+            own = {name: value for name, value in declared.items() if name not in taken}
+            problems += unknown_flags(own, table, campaign.file, key)
             inherited = {name: value for name, value in variant.flags.items() if name not in declared}
             if index and variant.change.stack:
                 problems += unknown_flags(inherited, table, campaign.file, f"{key} (inherited)")

@@ -40,6 +40,7 @@ DOCUMENTS = (
     "verdicts.csv",
     "launches.csv",
 )
+"""What every campaign has in reports/<campaign>/."""
 
 
 class Sweeps:
@@ -211,6 +212,7 @@ class Sweeps:
 
     def summarise(self) -> None:
         """One line a variant, and where the report is."""
+        from sglang_sweep.report.numbers import count
         from sglang_sweep.report.terminal import verdict_table
 
         console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 110)
@@ -225,8 +227,8 @@ class Sweeps:
             launches = [launch.path for launch in sweep.schedule.launches if launch.path.exists()]
             if newer := sum(path.stat().st_mtime > made for path in launches):
                 console.print(
-                    f"[yellow]without {newer} newer {'launch' if newer == 1 else 'launches'}:[/] snakemake --cores all"
-                    f" {report} --config measure=false"
+                    f"[yellow]without {count(newer, 'newer launch', 'newer launches')}:[/]"
+                    f" snakemake --cores all {report} --config measure=false"
                 )
 
 

@@ -1,5 +1,6 @@
 """GPUs through NVML: what they are, how they are set, what they are doing."""
 
+from collections.abc import Callable
 from typing import Any
 
 from .sources import Readings, Sources, Unreadable
@@ -73,11 +74,18 @@ def _driver_is_loaded(sources: Sources) -> bool:
         return False
 
 
-def _read_gpu(readings: Readings, index: int) -> dict[str, Any]:
-    root = f"gpus.{index}"
+def _asker(readings: Readings, index: int, root: str) -> Callable[..., Any]:
+    """``ask(key, function, *arguments)``: what NVML's function answers of this GPU, noted under ``<root>.<key>``."""
 
     def ask(key: str, function: str, *arguments: Any) -> Any:
         return readings.take(f"{root}.{key}", lambda: readings.sources.nvml_gpu(index, function, *arguments))
+
+    return ask
+
+
+def _read_gpu(readings: Readings, index: int) -> dict[str, Any]:
+    root = f"gpus.{index}"
+    ask = _asker(readings, index, root)
 
     def mib(key: str, function: str, field: str) -> int | None:
         return readings.take(
@@ -127,10 +135,7 @@ def _read_gpu(readings: Readings, index: int) -> dict[str, Any]:
 
 def sample_gpu(readings: Readings, index: int, root: str) -> dict[str, Any]:
     """What a GPU is doing now: ``clocks_of``, and memory (MHz, MiB used), PCIe generation, processes."""
-
-    def ask(key: str, function: str, *arguments: Any) -> Any:
-        return readings.take(f"{root}.{key}", lambda: readings.sources.nvml_gpu(index, function, *arguments))
-
+    ask = _asker(readings, index, root)
     return {
         **clocks_of(readings, index, root),
         "memory_mhz": ask("memory_mhz", "nvmlDeviceGetClockInfo", CLOCK_MEMORY),
@@ -145,10 +150,7 @@ def sample_gpu(readings: Readings, index: int, root: str) -> dict[str, Any]:
 
 def clocks_of(readings: Readings, index: int, root: str) -> dict[str, Any]:
     """How fast a GPU runs now and what holds it back: MHz, degrees Celsius, watts, throttle reasons."""
-
-    def ask(key: str, function: str, *arguments: Any) -> Any:
-        return readings.take(f"{root}.{key}", lambda: readings.sources.nvml_gpu(index, function, *arguments))
-
+    ask = _asker(readings, index, root)
     power = ask("power_w", "nvmlDeviceGetPowerUsage")
     return {
         "index": index,

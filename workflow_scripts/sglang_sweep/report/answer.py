@@ -62,9 +62,7 @@ def _fastest(variants: list[Variant], smallest_effect: float | None) -> str:
     if wins:
         best = wins[0]
         gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95'))}"
-        elsewhere = elsewhere_words(best, smallest_effect)
-        but = f", but {elsewhere}" if elsewhere else ""
-        return f"Fastest: {best['name']}, {gain}{_values(best)}{but}."
+        return f"Fastest: {best['name']}, {gain}{_values(best)}{_but(best, smallest_effect)}."
     measured = any(v.get("ratio") is not None for v in variants)
     if measured:
         return "No variant is shown to be faster than the baseline."
@@ -102,10 +100,17 @@ def _named(variants: list[Variant], smallest_effect: float | None) -> str:
     """Name up to three in place, losses with their size, and what another workload says against the verdict."""
     if len(variants) > 3:
         return ""
-    names = []
-    for v in variants:
-        sized = v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
-        name = f"{v['name']} {signed_percent(v['ratio'] - 1)}" if sized else str(v["name"])
-        elsewhere = elsewhere_words(v, smallest_effect)
-        names.append(f"{name}, but {elsewhere}" if elsewhere else name)
-    return f" ({'; '.join(names) if any(', but ' in name for name in names) else ', '.join(names)})"
+    names = [
+        f"{v['name']} {signed_percent(v['ratio'] - 1)}"
+        if v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
+        else str(v["name"])
+        for v in variants
+    ]
+    against = [_but(v, smallest_effect) for v in variants]
+    listed = (f"{name}{but}" for name, but in zip(names, against, strict=True))
+    return f" ({('; ' if any(against) else ', ').join(listed)})"
+
+
+def _but(variant: Variant, smallest_effect: float | None) -> str:
+    elsewhere = elsewhere_words(variant, smallest_effect)
+    return f", but {elsewhere}" if elsewhere else ""

@@ -54,18 +54,21 @@ class Removal:
 def _throttled(launch: Launch, _: Window) -> str | None:
     for moment, sample in (launch.get("host_samples") or {}).items():
         for gpu in (sample or {}).get("gpus") or []:
-            harmful = HARMFUL_THROTTLING.intersection(_plain(r) for r in gpu.get("throttle_reasons") or [])
-            if harmful:
-                return f"GPU {gpu.get('index', '?')} {', '.join(sorted(harmful))} {moment} the windows"
+            if slowed := _slowed(gpu):
+                return f"{slowed} {moment} the windows"
     return None
 
 
 def _throttled_window(_: Launch, window: Window) -> str | None:
     for gpu in window.get("gpus") or []:
-        harmful = HARMFUL_THROTTLING.intersection(_plain(r) for r in gpu.get("throttle_reasons") or [])
-        if harmful:
-            return f"GPU {gpu.get('index', '?')} {', '.join(sorted(harmful))}, down to {gpu.get('sm_mhz_min')} MHz"
+        if slowed := _slowed(gpu):
+            return f"{slowed}, down to {gpu.get('sm_mhz_min')} MHz"
     return None
+
+
+def _slowed(gpu: Mapping[str, Any]) -> str | None:
+    harmful = HARMFUL_THROTTLING.intersection(_plain(r) for r in gpu.get("throttle_reasons") or [])
+    return f"GPU {gpu.get('index', '?')} {', '.join(sorted(harmful))}" if harmful else None
 
 
 def _foreign_process(launch: Launch, _: Window) -> str | None:
