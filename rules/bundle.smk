@@ -2,7 +2,7 @@ rule bundle:
     """Make everything a host without network needs, in parts: envs/bundles/NAME.yaml says what that host is."""
     input:
         target="envs/bundles/{name}.yaml",
-        code=sweep_workflow.modules("stacks"),
+        code=sweep_workflow.code("bundle.py"),
     output:
         "results/bundles/{name}/manifest.json",
     log:

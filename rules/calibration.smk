@@ -2,7 +2,7 @@ rule calibration:
     """Check the statistics on simulated hosts: errors, power, coverage and launches used. Needs no GPU."""
     input:
         config="config/calibration.yaml",
-        code=sweep_workflow.modules("statistics", "blocks"),
+        code=sweep_workflow.code("calibration.py"),
     output:
         report="reports/calibration/calibration.md",
         figure="reports/calibration/calibration.png",

@@ -5,7 +5,7 @@ rule evidence:
         baseline=lambda w: SWEEPS.baseline_launches(w.campaign),
         profile=lambda w: SWEEPS.profile_of(w.campaign, w.launch),
         knowledge=collect("config/knowledge/{name}.yaml", name=sweep_workflow.KNOWLEDGE),
-        code=sweep_workflow.modules("evidence", "campaign"),
+        code=sweep_workflow.code("evidence.py"),
     output:
         "results/{campaign}/evidence/{launch}.json",
     log:

@@ -3,7 +3,7 @@ rule figures:
     input:
         verdicts="results/{campaign}/verdicts.json",
         launches=lambda w: SWEEPS.launches(w.campaign),
-        code=sweep_workflow.modules("report"),
+        code=sweep_workflow.code("figures.py"),
     output:
         ratios=report(
             "reports/{campaign}/ratios.svg",
@@ -37,7 +37,7 @@ rule tables:
     """Write verdicts and launches as CSV."""
     input:
         verdicts="results/{campaign}/verdicts.json",
-        code=sweep_workflow.modules("report"),
+        code=sweep_workflow.code("tables.py"),
     output:
         verdicts=report(
             "reports/{campaign}/verdicts.csv",
@@ -69,7 +69,7 @@ rule gather:
         profiles=lambda w: SWEEPS.profiles(w.campaign),
         communication=lambda w: SWEEPS.communication(w.campaign),
         knowledge=collect("config/knowledge/{name}.yaml", name=sweep_workflow.KNOWLEDGE),
-        code=sweep_workflow.modules("gather", "traces", "foresight"),
+        code=sweep_workflow.code("gather.py"),
     output:
         "results/{campaign}/report.json",
     log:
@@ -101,7 +101,7 @@ rule documents:
             "reports/templates/{name}",
             name=["findings.md.j2", "index.html.j2", "page.css"],
         ),
-        code=sweep_workflow.modules("report", "report_documents"),
+        code=sweep_workflow.code("documents.py"),
     output:
         findings=report(
             "reports/{campaign}/findings.md",
@@ -130,7 +130,7 @@ rule compare_stacks:
     input:
         a="results/{a}/verdicts.json",
         b="results/{b}/verdicts.json",
-        code=sweep_workflow.modules("host/stack_comparison"),
+        code=sweep_workflow.code("compare_stacks.py"),
     output:
         report(
             "reports/stacks/{a}--{b}.md",

@@ -3,7 +3,7 @@ rule verdict:
     input:
         launches=lambda w: SWEEPS.launches(w.campaign),
         evidence=lambda w: SWEEPS.evidence(w.campaign),
-        code=sweep_workflow.modules("statistics", "verdicts", "campaign"),
+        code=sweep_workflow.code("verdict.py"),
     output:
         verdicts="results/{campaign}/verdicts.json",
         declaration="results/{campaign}/declaration.json",

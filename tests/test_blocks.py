@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from sglang_sweep.blocks import cycle_length, order
+from sglang_sweep.plan.blocks import cycle_length, order
 
 ARMS = [f"arm-{i}" for i in range(10)]
 

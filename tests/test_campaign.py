@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sglang_sweep.campaign import load_campaign
+from sglang_sweep.campaign.model import load_campaign
 from sglang_sweep.errors import UserError
 
 MINIMAL: dict[str, Any] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
-from sglang_sweep.config_reference import README, with_references
+from sglang_sweep.campaign.reference import README, with_references
 
 SCHEMAS = sorted(Path("config/schemas").glob("*.schema.yaml"))
 KEYWORDS = {
@@ -20,7 +20,7 @@ KEYWORDS = {
 
 def test_the_reference_in_the_readme_is_the_schemas() -> None:
     text = README.read_text(encoding="utf-8")
-    assert with_references(text) == text, "run python -m sglang_sweep.config_reference"
+    assert with_references(text) == text, "run python -m sglang_sweep.campaign.reference"
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import Any
 
-from sglang_sweep.campaign import Change, Variant
-from sglang_sweep.declaration import change_from_baseline
+from sglang_sweep.campaign.model import Change, Variant
+from sglang_sweep.plan.declaration import change_from_baseline
 
 BASELINE = Variant(
     name="baseline",

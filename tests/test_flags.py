@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sglang_sweep.flags import FlagTable, command_line, recorded_table, unknown_flags
+from sglang_sweep.campaign.flags import FlagTable, command_line, recorded_table, unknown_flags
 
 TABLE = recorded_table("0.5.23")
 FILE = Path("c.yaml")

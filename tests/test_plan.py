@@ -5,8 +5,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from sglang_sweep.campaign import Campaign, load_campaign
-from sglang_sweep.plan import Arm, Schedule, arms_of, estimate, schedule
+from sglang_sweep.campaign.model import Campaign, load_campaign
+from sglang_sweep.plan.schedule import Arm, Schedule, arms_of, estimate, schedule
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 

@@ -1,7 +1,7 @@
 """Secrets are not written down, and nothing else is hidden."""
 
 import pytest
-from sglang_sweep.redaction import redacted, redacted_environment
+from sglang_sweep.files.redaction import redacted, redacted_environment
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sglang_sweep import stopping
-from sglang_sweep.campaign import load_campaign
-from sglang_sweep.plan import arms_of, schedule
-from sglang_sweep.stopping import why_not_run
+from sglang_sweep.campaign.model import load_campaign
+from sglang_sweep.plan.schedule import arms_of, schedule
+from sglang_sweep.verdict import stopping
+from sglang_sweep.verdict.stopping import why_not_run
 
 
 class StubSweep:

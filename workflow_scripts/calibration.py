@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from sglang_sweep.calibration.calibration_report import write_study
 from sglang_sweep.job import logged
-from sglang_sweep.statistics.calibration_report import write_study
 
 with logged(snakemake.log[0]):
     report, figure, table = (Path(snakemake.output[name]) for name in ("report", "figure", "table"))

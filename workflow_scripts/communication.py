@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from sglang_sweep.costs.communication import measure
 from sglang_sweep.job import logged
 from sglang_sweep.launch import ownership
-from sglang_sweep.sweep import load_sweep, refuse_other_host
-from sglang_sweep.traces.communication import measure
+from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)

@@ -4,7 +4,7 @@ Run by a stack's interpreter (it imports torch), never by the workflow's own:
 
     <stack python> communication_bench.py --spec spec.json --out out.json
 
-The spec is written by ``sglang_sweep.traces.communication.make_spec``. NCCL reads its environment once, when it is
+The spec is written by ``sglang_sweep.costs.communication.make_spec``. NCCL reads its environment once, when it is
 initialised, so each setting gets processes of its own. Every collective is timed on every rank and costs the
 minimum over ranks; sizes and modes come in random order, several rounds each.
 """

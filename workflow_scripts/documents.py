@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sglang_sweep.job import logged
-from sglang_sweep.report_documents import write_documents
+from sglang_sweep.report.documents import write_documents
 
 with logged(snakemake.log[0]):
     communication = [Path(path) for path in snakemake.input.get("communication", [])]

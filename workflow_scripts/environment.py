@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sglang_sweep.host.environment import environment_report, record_environment
 from sglang_sweep.job import told
-from sglang_sweep.sweep import ENVIRONMENT, default_store, load_sweep
+from sglang_sweep.plan.sweep import ENVIRONMENT, default_store, load_sweep
 
 with told(snakemake.log[0]):
     store = Path(snakemake.config.get("store") or default_store()).expanduser()

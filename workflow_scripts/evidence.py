@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sglang_sweep.evidence.arm import assess_arm
+from sglang_sweep.files.records import write_json
 from sglang_sweep.job import logged
-from sglang_sweep.record import write_json
 
 with logged(snakemake.log[0]):
     paths = {

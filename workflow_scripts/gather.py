@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from sglang_sweep.gather import sections
+from sglang_sweep.files.records import read_json, write_json
 from sglang_sweep.job import logged
-from sglang_sweep.record import read_json, write_json
-from sglang_sweep.sweep import load_sweep
+from sglang_sweep.plan.sweep import load_sweep
+from sglang_sweep.report.gather import sections
 
 with logged(snakemake.log[0]):
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)

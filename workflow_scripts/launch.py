@@ -5,8 +5,8 @@ from pathlib import Path
 from sglang_sweep.job import logged
 from sglang_sweep.launch.instruments import INSTRUMENTS
 from sglang_sweep.launch.measure import measure, not_run
-from sglang_sweep.stopping import why_not_run
-from sglang_sweep.sweep import load_sweep, refuse_other_host
+from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
+from sglang_sweep.verdict.stopping import why_not_run
 
 with logged(snakemake.log[0]) as say:
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)

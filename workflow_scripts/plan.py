@@ -1,10 +1,10 @@
 """Print what would run, why, what it would cost, and what is predicted. Rule: plan."""
 
-from sglang_sweep.foresight import notes, predictions
+from sglang_sweep.gate.predictions import notes, predictions
 from sglang_sweep.job import told
-from sglang_sweep.plan import estimate
-from sglang_sweep.plan_view import console, render_plan
-from sglang_sweep.sweep import RESULTS, load_sweep
+from sglang_sweep.plan.schedule import estimate
+from sglang_sweep.plan.sweep import RESULTS, load_sweep
+from sglang_sweep.plan.view import console, render_plan
 
 with told(snakemake.log[0]):
     for name in snakemake.params.campaigns:

@@ -5,7 +5,7 @@ from pathlib import Path
 from sglang_sweep.job import logged
 from sglang_sweep.launch.instruments import INSTRUMENTS
 from sglang_sweep.launch.profiled import profile
-from sglang_sweep.sweep import load_sweep, refuse_other_host
+from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)

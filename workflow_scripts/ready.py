@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from sglang_sweep.errors import InfrastructureFault
+from sglang_sweep.files.records import write_json
 from sglang_sweep.host.environment import environment_report
 from sglang_sweep.job import logged
-from sglang_sweep.record import write_json
-from sglang_sweep.sweep import load_sweep
+from sglang_sweep.plan.sweep import load_sweep
 
 with logged(snakemake.log[0]):
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)

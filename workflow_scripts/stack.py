@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from sglang_sweep.job import logged
+from sglang_sweep.plan.sweep import ENVS
 from sglang_sweep.stacks.build import build_stack
 from sglang_sweep.stacks.stack import load_stack
-from sglang_sweep.sweep import ENVS
 
 with logged(snakemake.log[0]) as say:
     store = Path(snakemake.output[0]).parents[2]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from sglang_sweep.files.records import read_json
 from sglang_sweep.job import logged
-from sglang_sweep.record import read_json
 from sglang_sweep.report.tables import write_tables
 
 with logged(snakemake.log[0]):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from sglang_sweep.files.records import write_json
 from sglang_sweep.job import logged
-from sglang_sweep.record import write_json
-from sglang_sweep.verdicts import build_verdicts
+from sglang_sweep.verdict.verdicts import build_verdicts
 
 with logged(snakemake.log[0]):
     launches, evidence = ([Path(path) for path in snakemake.input[name]] for name in ("launches", "evidence"))

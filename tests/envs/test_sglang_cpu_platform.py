@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sglang_sweep.plan.sweep import default_store
 from sglang_sweep.stacks.build import build_stack
 from sglang_sweep.stacks.models import load_model, make_model
 from sglang_sweep.stacks.stack import load_stack
-from sglang_sweep.sweep import default_store
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "envs" / "cpu" / "sglang-cpu-platform" / "src" / "sglang_cpu_platform"

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from sglang_sweep.campaign import load_campaign
+from sglang_sweep.campaign.flags import recorded_table, unknown_flags
+from sglang_sweep.campaign.model import load_campaign
 from sglang_sweep.evidence.knowledge import load
-from sglang_sweep.evidence.limits import predict
-from sglang_sweep.flags import recorded_table, unknown_flags
+from sglang_sweep.gate.limits import predict
 
 FOLDER = Path(__file__).parents[2] / "config" / "campaigns"
 HOST = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from sglang_sweep.evidence.knowledge import load
-from sglang_sweep.evidence.limits import host_facts, predict
+from sglang_sweep.gate.limits import host_facts, predict
 
 RTX = {
     "platform": "cuda",

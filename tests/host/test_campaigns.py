@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from recorded_hosts import HOSTS
-from sglang_sweep.campaign import load_campaign
+from sglang_sweep.campaign.model import load_campaign
+from sglang_sweep.gate.gate import fatal, gate
 from sglang_sweep.host.fingerprint import validate
-from sglang_sweep.host.gate import fatal, gate
+from sglang_sweep.plan.sweep import ENVS
 from sglang_sweep.stacks.stack import load_stack
-from sglang_sweep.sweep import ENVS
 
 Host = Callable[[str], dict[str, Any]]
 

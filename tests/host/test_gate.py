@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sglang_sweep.campaign import Change, Variant
-from sglang_sweep.host.findings import Finding, knowledge
-from sglang_sweep.host.gate import fatal, gate, runnable
+from sglang_sweep.campaign.model import Change, Variant
+from sglang_sweep.gate.findings import Finding, knowledge
+from sglang_sweep.gate.gate import fatal, gate, runnable
 
 Host = Callable[[str], dict[str, Any]]
 
@@ -359,7 +359,7 @@ def test_variants_that_need_a_patch_are_left_alone(host: Host) -> None:
 def test_every_check_has_a_text_and_every_text_a_check(host: Host) -> None:
     import inspect
 
-    from sglang_sweep.host import host_checks, stack_checks, variant_checks
+    from sglang_sweep.gate import host_checks, stack_checks, variant_checks
 
     code = "".join(inspect.getsource(module) for module in (host_checks, stack_checks, variant_checks))
     unused = [check for check in knowledge()["checks"] if f'"{check}"' not in code]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sglang_sweep.host.reopening import Place, reopened
+from sglang_sweep.gate.reopening import Place, reopened
 
 Host = Callable[[str], dict[str, Any]]
 

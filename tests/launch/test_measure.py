@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from sglang_sweep.campaign import Workload
+from sglang_sweep.campaign.model import Workload
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.measure import measure

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from sglang_sweep.campaign import Workload
+from sglang_sweep.campaign.model import Workload
 from sglang_sweep.launch.workload import benchmark_arguments, goodput
 
 GROUPS = Workload(

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.costs.speculation import economics
 from sglang_sweep.report.sections import Sections
-from sglang_sweep.traces.speculation import economics
 
 CAMPAIGN = "rtx-pro-6000-x8-constructed"
 DATA = Path(__file__).parent / "data"

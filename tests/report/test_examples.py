@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sglang_sweep.declaration import collectives_file
 from sglang_sweep.errors import UserError
+from sglang_sweep.plan.declaration import collectives_file
 from sglang_sweep.publish import publish, rebuild
 
 CURVES = Path(__file__).parents[1] / "recordings" / "communication" / "h200x2-nccl-2.28.9.json"

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 from constructed import DATA
-from sglang_sweep.statistics.analysis import analyse
-from sglang_sweep.statistics.verdict import Verdict
+from sglang_sweep.verdict.analysis import analyse
+from sglang_sweep.verdict.decision import Verdict
 
 SCHEMA = yaml.safe_load(
     (Path(__file__).parents[2] / "config" / "schemas" / "verdicts.schema.yaml").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sglang_sweep.report import words
 from sglang_sweep.report.palette import VERDICT
-from sglang_sweep.statistics.verdict import Verdict
+from sglang_sweep.verdict.decision import Verdict
 
 
 def find(verdicts: dict[str, Any], name: str) -> dict[str, Any]:

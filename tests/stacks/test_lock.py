@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sglang_sweep.flags import TABLES, recorded_table
+from sglang_sweep.campaign.flags import TABLES, recorded_table
 from sglang_sweep.stacks.lock import compile_command, declaration, inconsistencies, read_lock
 from sglang_sweep.stacks.stack import load_stack
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sglang_sweep.digest import file_sha256
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.files.digest import file_sha256
 from sglang_sweep.stacks.models import Model, load_model, make_model
 from sglang_sweep.stacks.stack import Stack
 

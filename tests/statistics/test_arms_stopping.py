@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from sglang_sweep.statistics.stopping import decide_arms
+from sglang_sweep.verdict.settled import decide_arms
 
 
 def run(campaign, values, design, blocks, evidence=None, extra=()):

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from sglang_sweep.statistics import designs, simulate
-from sglang_sweep.statistics.calibration import OURS, run_scenario, study
-from sglang_sweep.statistics.calibration_report import conclusions, draw, report
-from sglang_sweep.statistics.session import examine
-from sglang_sweep.statistics.simulate import Scenario
-from sglang_sweep.statistics.stopping import decide_arms
-from sglang_sweep.statistics.verdict import Design
+from sglang_sweep.calibration import designs, simulate
+from sglang_sweep.calibration.calibration import OURS, run_scenario, study
+from sglang_sweep.calibration.calibration_report import conclusions, draw, report
+from sglang_sweep.calibration.simulate import Scenario
+from sglang_sweep.verdict.decision import Design
+from sglang_sweep.verdict.session import examine
+from sglang_sweep.verdict.settled import decide_arms
 
 CODES = {"WIN": designs.WIN, "LOSS": designs.LOSS, "NO_DIFFERENCE": designs.SAME}
 EFFECTS = [0.0, 0.03, -0.1, 0.0]

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from sglang_sweep.statistics.analysis import analyse
+from sglang_sweep.verdict.analysis import analyse
 
 FILE = Path(__file__).parents[1] / "recordings" / "cpu-aa" / "sessions.json.gz"
 SESSIONS = json.loads(gzip.decompress(FILE.read_bytes()))

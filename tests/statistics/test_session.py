@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from sglang_sweep.statistics.analysis import analyse
-from sglang_sweep.statistics.session import examine
+from sglang_sweep.verdict.analysis import analyse
+from sglang_sweep.verdict.session import examine
 
 
 def noisy(rng, ratio=1.0, blocks=3, sd=0.01, base=20.0):

@@ -1,7 +1,7 @@
 """Each row of the verdict table in docs/statistics.md, and the order of precedence between them."""
 
 import pytest
-from sglang_sweep.statistics.verdict import Design, VariantFacts, Verdict, decide
+from sglang_sweep.verdict.decision import Design, VariantFacts, Verdict, decide
 
 DESIGN = Design(smallest_effect=0.02)
 MEASURED = {

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sglang_sweep.costs.communication import KIB, Curve, bench_command, make_spec, measure, read_curves
+from sglang_sweep.costs.communication_figure import figure_latency
+from sglang_sweep.costs.communication_model import allreduce_bytes, cliffs, compare, growth, report
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.communication import KIB, Curve, bench_command, make_spec, measure, read_curves
-from sglang_sweep.traces.communication_figure import figure_latency
-from sglang_sweep.traces.communication_model import allreduce_bytes, cliffs, compare, growth, report
 
 RECORDED = Path(__file__).parents[1] / "recordings" / "communication"
 

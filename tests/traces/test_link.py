@@ -1,8 +1,8 @@
 import copy
 
 import pytest
+from sglang_sweep.costs.link import explain_difference
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.link import explain_difference
 
 
 @pytest.fixture(scope="module")

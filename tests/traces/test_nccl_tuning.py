@@ -1,6 +1,6 @@
 import gzip
 
-from sglang_sweep.traces.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
+from sglang_sweep.costs.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 
 # of recording nccl-tree, NCCL 2.28.9
 RECORDED = """\

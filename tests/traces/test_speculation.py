@@ -1,8 +1,8 @@
 import pytest
+from sglang_sweep.costs.speculation import economics, throughput_of
+from sglang_sweep.costs.speculation_figure import figure_accept_length
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.speculation import economics, throughput_of
-from sglang_sweep.traces.speculation_figure import figure_accept_length
 
 # recorded on 2x H200, sglang 0.5.16, concurrency 1 (docs/profiles.md works these through by hand)
 BASELINE = {"throughput": 285.0}

@@ -1,5 +1,5 @@
 import pytest
-from sglang_sweep.traces.speculation_arms import point_of, speculation_of
+from sglang_sweep.costs.speculation_arms import point_of, speculation_of
 
 
 def launch(block, rate, accept=None, outcome="completed", **changes):

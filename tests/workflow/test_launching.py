@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from clone import Clone
-from sglang_sweep import yaml_files
+from sglang_sweep.files import yaml_files
 from sglang_sweep.launch.server import listeners
 
 pytestmark = pytest.mark.workflow

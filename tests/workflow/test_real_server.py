@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from clone import Clone
-from sglang_sweep import yaml_files
+from sglang_sweep.files import yaml_files
 from sglang_sweep.launch.probe import NEW_TOKENS
 from sglang_sweep.launch.server import listeners
 

@@ -8,13 +8,13 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.declaration import collectives_file
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.arm import assess_arm
-from sglang_sweep.record import read_json, write_json
+from sglang_sweep.files.records import read_json, write_json
+from sglang_sweep.plan.declaration import collectives_file
+from sglang_sweep.report.documents import write_documents
 from sglang_sweep.report.figures import draw_figures
-from sglang_sweep.report_documents import write_documents
-from sglang_sweep.verdicts import build_verdicts
+from sglang_sweep.verdict.verdicts import build_verdicts
 
 CAMPAIGN_FILES = ("declaration.json", "verdicts.json", "report.json")
 

@@ -1,20 +1,21 @@
 """What the Snakefile asks: campaigns by name, the files each step needs, the order of launches."""
 
+import ast
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 from rich.console import Console
 
-from sglang_sweep import plan
-from sglang_sweep.campaign_checks import PRIME
-from sglang_sweep.declaration import collectives_file, declaration, declared
+from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
-from sglang_sweep.record import read_json, write_json
-from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
-from sglang_sweep.sweep import (
+from sglang_sweep.files.records import read_json, write_json
+from sglang_sweep.plan import schedule as plan
+from sglang_sweep.plan.declaration import collectives_file, declaration, declared
+from sglang_sweep.plan.sweep import (
     ENVIRONMENT,
     ENVS,
     RECORDED_STACKS,
@@ -24,6 +25,7 @@ from sglang_sweep.sweep import (
     load_config,
     load_sweep,
 )
+from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
 
 LIBRARY = Path(__file__).parent
 
@@ -238,16 +240,32 @@ def lead_scripts_here() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(LIBRARY.parent), inherited]))
 
 
-def modules(*names: str) -> list[str]:
-    """Source files of library modules or packages: the helper code a rule's result depends on.
+@cache
+def code(script: str) -> list[str]:
+    """Source files that ``workflow_scripts/<script>`` imports, directly or through others: its result may depend on
+    each.
 
     Snakemake notices a changed script, never a changed module that the script imports.
     """
-    files: list[Path] = []
-    for name in names:
-        path = LIBRARY / name
-        files += sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-    return [str(file) for file in files]
+    found: set[Path] = set()
+    waiting = [LIBRARY.parent / script]
+    while waiting:
+        for module in _imported(waiting.pop()) - found:
+            found.add(module)
+            waiting.append(module)
+    return sorted(map(str, found))
+
+
+def _imported(file: Path) -> set[Path]:
+    """The library's files that one file imports, at its top or within a function."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    paths = (LIBRARY.parent.joinpath(*name.split(".")) for name in names if name.startswith(LIBRARY.name))
+    return {path.with_suffix(".py") for path in paths if path.with_suffix(".py").is_file()}
 
 
 def _end(error: Exception) -> NoReturn:

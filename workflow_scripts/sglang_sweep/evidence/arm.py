@@ -13,7 +13,7 @@ from sglang_sweep.evidence.artifacts import Artifacts, metrics_of, of_launch
 from sglang_sweep.evidence.engagement import DeclaredChange, EngagementReport, assess
 from sglang_sweep.evidence.knowledge import Knowledge, known_version, load
 from sglang_sweep.evidence.scanner import scan
-from sglang_sweep.record import read_json
+from sglang_sweep.files.records import read_json
 
 Launch = dict[str, Any]
 

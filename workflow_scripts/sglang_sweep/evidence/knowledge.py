@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.literals import required_texts
-from sglang_sweep.yaml_files import check, read_yaml
+from sglang_sweep.files.yaml_files import check, read_yaml
 
 FOLDER = Path(__file__).parents[3] / "config" / "knowledge"
 OLDEST, NEWEST = Version("0.5.6"), Version("0.5.23")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .host_class import differences, host_class
+from sglang_sweep.host.host_class import differences, host_class
 
 MEASURED_AGAIN = "all launches of this campaign will be measured again"
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from .sources import Readings, Unreadable
+from sglang_sweep.host.sources import Readings, Unreadable
 
 PARAMETERS = "/proc/driver/nvidia/params"
 VERSION = "/proc/driver/nvidia/version"

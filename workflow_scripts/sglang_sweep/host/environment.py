@@ -5,13 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.campaign import Variant
-from sglang_sweep.record import write_json
-
-from .drift import drift
-from .findings import Finding
-from .fingerprint import fingerprint
-from .gate_table import as_text, headline, refusals, render, what_can_run
+from sglang_sweep.campaign.model import Variant
+from sglang_sweep.files.records import write_json
+from sglang_sweep.gate.findings import Finding
+from sglang_sweep.gate.gate_table import as_text, headline, refusals, render, what_can_run
+from sglang_sweep.host.drift import drift
+from sglang_sweep.host.fingerprint import fingerprint
 
 
 def record_environment(
@@ -39,7 +38,7 @@ def environment_report(
 ) -> tuple[str, bool]:
     """The text that ``snakemake environment`` prints, and whether everything requested may run here.
 
-    ``findings`` are those of :func:`sglang_sweep.host.gate.gate`; ``requested`` are names of variants, None all.
+    ``findings`` are those of :func:`sglang_sweep.gate.gate.gate`; ``requested`` are names of variants, None all.
     """
     reasons = refusals(findings, requested)
     parts = [headline(fp), "", as_text(render(findings)), "", *what_can_run(findings, campaign_variants)]

@@ -9,11 +9,12 @@ from typing import Any
 
 import jsonschema
 
-from sglang_sweep.yaml_files import schema
-
-from . import driver, gpus, pcie, system, tools, topology
-from .host_class import class_digest as class_digest  # a fingerprint and its name are asked for together
-from .sources import Readings, Sources
+from sglang_sweep.files.yaml_files import schema
+from sglang_sweep.host import driver, gpus, pcie, system, tools, topology
+from sglang_sweep.host.host_class import (
+    class_digest as class_digest,  # a fingerprint and its name are asked for together
+)
+from sglang_sweep.host.sources import Readings, Sources
 
 SCHEMA_VERSION = 1
 

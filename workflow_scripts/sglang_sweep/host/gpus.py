@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .sources import Readings, Sources, Unreadable
+from sglang_sweep.host.sources import Readings, Sources, Unreadable
 
 MIB = 1024**2
 

@@ -10,7 +10,7 @@ caches, and a stack's own is in the stack's digest). Drift still reports those t
 from collections.abc import Mapping
 from typing import Any
 
-from sglang_sweep.digest import digest
+from sglang_sweep.files.digest import digest
 
 GPU_FACTS = (
     "name",

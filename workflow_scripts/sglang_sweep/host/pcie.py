@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-from .sources import Readings, Unreadable
+from sglang_sweep.host.sources import Readings, Unreadable
 
 DEVICES = "/sys/bus/pci/devices"
 GROUPS = "/sys/kernel/iommu_groups"

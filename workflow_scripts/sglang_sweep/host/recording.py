@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from .fingerprint import fingerprint
-from .sources import Sources, Unreadable
-from .system import relevant_arguments
-from .tools import relevant_variables
+from sglang_sweep.host.fingerprint import fingerprint
+from sglang_sweep.host.sources import Sources, Unreadable
+from sglang_sweep.host.system import relevant_arguments
+from sglang_sweep.host.tools import relevant_variables
 
 KINDS = ("files", "folders", "resolved", "programs", "commands", "nvml", "disks", "limits")
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from . import gpus, system
-from .drift import in_words, reason_for
-from .fingerprint import read_quick_facts
-from .host_class import differences, host_class
-from .sources import Readings, Sources, Unreadable
+from sglang_sweep.host import gpus, system
+from sglang_sweep.host.drift import in_words, reason_for
+from sglang_sweep.host.fingerprint import read_quick_facts
+from sglang_sweep.host.host_class import differences, host_class
+from sglang_sweep.host.sources import Readings, Sources, Unreadable
 
 # Topology needs nvidia-smi (seconds) and ACS needs root: a launch does not ask for them again.
 SLOW_FACTS = ("topology", "acs")

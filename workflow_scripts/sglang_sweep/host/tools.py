@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sglang_sweep.redaction import redacted
-
-from .sources import Readings, Sources, Unreadable
-from .topology import first_line
+from sglang_sweep.files.redaction import redacted
+from sglang_sweep.host.sources import Readings, Sources, Unreadable
+from sglang_sweep.host.topology import first_line
 
 GIB = 1024**3
 COMPILERS = ("gcc", "g++", "ninja", "cmake")

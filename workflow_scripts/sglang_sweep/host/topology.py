@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from .sources import Readings, Unreadable
+from sglang_sweep.host.sources import Readings, Unreadable
 
 TOPOLOGY = ("nvidia-smi", "topo", "-m")
 P2P = {

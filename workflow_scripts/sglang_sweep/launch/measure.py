@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep import record, yaml_files
+from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault, UserError
-from sglang_sweep.keys import MEASURING_VERSION
+from sglang_sweep.files import records as record
+from sglang_sweep.files import yaml_files
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.run import Run

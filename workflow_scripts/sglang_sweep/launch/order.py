@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.campaign import Workload
+from sglang_sweep.campaign.model import Workload
 from sglang_sweep.launch.server import StallVerdict
 
 CauseOf = Callable[[Path, str | None, int | None], tuple[str, str | None]]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.costs.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 from sglang_sweep.errors import UserError
 from sglang_sweep.launch.measure import keep, own
 from sglang_sweep.launch.order import Instruments, LaunchOrder
@@ -11,7 +12,6 @@ from sglang_sweep.launch.profile import profile_server
 from sglang_sweep.launch.run import Run
 from sglang_sweep.launch.workload import warm_up
 from sglang_sweep.traces.breakdown import analyze
-from sglang_sweep.traces.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 
 
 def profile(

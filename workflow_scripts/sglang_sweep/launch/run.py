@@ -12,16 +12,16 @@ from typing import Any
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from sglang_sweep import record
+from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault
-from sglang_sweep.keys import MEASURING_VERSION
+from sglang_sweep.files import records as record
+from sglang_sweep.files.redaction import REDACTED, redacted_environment
 from sglang_sweep.launch import ownership, pinning
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.probe import PROMPTS, run_probe
 from sglang_sweep.launch.server import NotReady, Server, free_port, listeners
 from sglang_sweep.launch.watch import GpuWatch
 from sglang_sweep.launch.workload import Client, ClientFailed, ClientHung, run_window, warm_up
-from sglang_sweep.redaction import REDACTED, redacted_environment
 
 
 class VariantFailed(Exception):

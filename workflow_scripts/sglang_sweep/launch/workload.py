@@ -14,9 +14,9 @@ from typing import Any
 
 import psutil
 
-from sglang_sweep import record
-from sglang_sweep.campaign import Workload
-from sglang_sweep.flags import command_line
+from sglang_sweep.campaign.flags import command_line
+from sglang_sweep.campaign.model import Workload
+from sglang_sweep.files import records as record
 from sglang_sweep.launch import ownership
 
 CLIENT = Path(__file__).parents[2] / "bench_client.py"

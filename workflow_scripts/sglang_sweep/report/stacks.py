@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sglang_sweep.host.stack_comparison import CAUTION
+from sglang_sweep.gate.stack_comparison import CAUTION
 from sglang_sweep.report.facts import plain
 from sglang_sweep.report.numbers import MISSING, ratio, ratio_interval
 

@@ -23,8 +23,8 @@ from typing import IO, Any, cast
 
 from uv import find_uv_bin
 
-from sglang_sweep import yaml_files
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.files import yaml_files
 from sglang_sweep.stacks.lock import read_lock
 
 Log = Callable[[str], None]

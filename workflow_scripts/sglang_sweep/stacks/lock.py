@@ -12,8 +12,8 @@ from typing import Any
 
 from uv import find_uv_bin
 
-from sglang_sweep import yaml_files
 from sglang_sweep.errors import UserError
+from sglang_sweep.files import yaml_files
 
 ENVS = Path(__file__).parents[3] / "envs"
 

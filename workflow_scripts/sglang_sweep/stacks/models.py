@@ -16,9 +16,9 @@ from typing import Any
 
 from uv import find_uv_bin
 
-from sglang_sweep import yaml_files
-from sglang_sweep.digest import digest, file_sha256
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.files import yaml_files
+from sglang_sweep.files.digest import digest, file_sha256
 from sglang_sweep.stacks.build import locked
 from sglang_sweep.stacks.stack import Stack
 

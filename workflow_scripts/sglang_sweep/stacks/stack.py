@@ -14,10 +14,10 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from sglang_sweep import yaml_files
-from sglang_sweep.digest import digest, file_sha256
 from sglang_sweep.errors import UserError
-from sglang_sweep.record import read_json, write_json
+from sglang_sweep.files import yaml_files
+from sglang_sweep.files.digest import digest, file_sha256
+from sglang_sweep.files.records import read_json, write_json
 
 CPYTHON_MINORS = range(11, 20)
 """Of Python 3, the ones a stack may ask for."""

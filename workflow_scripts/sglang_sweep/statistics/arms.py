@@ -10,7 +10,7 @@ from sglang_sweep.statistics.launches import Arms, paired_values
 from sglang_sweep.statistics.ratios import Comparison, block_logs, compare, log_ratios
 from sglang_sweep.statistics.sequential import Look, looks, repeated_interval, sequential_p, sequential_tost_p
 from sglang_sweep.statistics.sign_flip import smallest_p
-from sglang_sweep.statistics.verdict import Design
+from sglang_sweep.verdict.decision import Design
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sglang_sweep.statistics import power
 from sglang_sweep.statistics.arms import baselines_of
 from sglang_sweep.statistics.boundary import LAST_LOOK, PRIOR_DF
 from sglang_sweep.statistics.sequential import levels, pooled_variance
-from sglang_sweep.statistics.session import examine
+from sglang_sweep.verdict.session import examine
 
 LAST_BLOCK = 10**9
 

@@ -9,7 +9,7 @@ from sglang_sweep.statistics.arms import Tested, baselines_of, compare_arm
 from sglang_sweep.statistics.bootstrap import block_bootstrap
 from sglang_sweep.statistics.launches import Arms, Measured
 from sglang_sweep.statistics.metrics import METRICS
-from sglang_sweep.statistics.verdict import Design
+from sglang_sweep.verdict.decision import Design
 
 
 def metric_rows(

@@ -28,7 +28,7 @@ import numpy as np
 from scipy import special
 
 from sglang_sweep.statistics import boundary
-from sglang_sweep.statistics.verdict import Design
+from sglang_sweep.verdict.decision import Design
 
 Ratios = Mapping[int, float]
 """Log ratio of an arm by block."""

@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from sglang_sweep.errors import UserError
-from sglang_sweep.yaml_files import check, read_yaml
+from sglang_sweep.files.yaml_files import check, read_yaml
 
 KNOWLEDGE = Path(__file__).resolve().parents[3] / "config" / "knowledge" / "kernels.yaml"
 

@@ -1,0 +1,1 @@
+"""The statistics checked on simulated hosts. Nothing imports it."""

@@ -1,0 +1,1 @@
+"""What a campaign declares: its model, checks, flags and launch keys."""

@@ -1,0 +1,39 @@
+"""The key of a launch: a digest of everything that can change its numbers."""
+
+from typing import Any
+
+from sglang_sweep.campaign.model import Campaign, Variant
+from sglang_sweep.files.digest import digest
+
+MEASURING_VERSION = 2
+"""Raised by hand when the way of measuring changes, so that a comment does not cost GPU hours."""
+
+
+def launch_identity(
+    campaign: Campaign,
+    variant: Variant,
+    *,
+    stack_digest: str,
+    model_digests: dict[str, str],
+    host_class: str,
+    server_env: dict[str, str],
+) -> dict[str, Any]:
+    """What the key is made of, as plain data, so that ``plan`` can say which part moved.
+
+    ``model_digests`` maps the canonical form of each model named by the variant to its digest.
+    """
+    return {
+        "measuring_version": MEASURING_VERSION,
+        "stack": stack_digest,
+        "models": model_digests,
+        "flags": variant.flags,
+        "env": {**server_env, **variant.env},
+        "workloads": [vars(workload) for workload in campaign.workloads],
+        "windows": campaign.design.windows,
+        "host_class": host_class,
+    }
+
+
+def launch_key(identity: dict[str, Any]) -> str:
+    """Ten hex digits."""
+    return digest(identity)

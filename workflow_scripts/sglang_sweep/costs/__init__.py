@@ -1,0 +1,1 @@
+"""What collectives and speculation cost, measured alone and priced from profiles."""

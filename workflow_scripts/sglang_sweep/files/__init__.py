@@ -1,0 +1,1 @@
+"""Records, YAML, digests and redaction: what every step reads and writes with."""

@@ -1,0 +1,215 @@
+"""What a campaign will launch: arms with their keys, the blocks each is still missing, and the cost."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count, islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from sglang_sweep.campaign import keys
+from sglang_sweep.campaign.checks import PRIME
+from sglang_sweep.campaign.model import Campaign, ModelSpec, Variant
+from sglang_sweep.files import records as record
+from sglang_sweep.files.digest import canonical_json
+from sglang_sweep.plan.blocks import order
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant as launched in a block; the A' arm shares the baseline's variant and key."""
+
+    name: str
+    variant: Variant
+    key: str
+    identity: dict[str, Any]
+
+    @property
+    def folder(self) -> str:
+        """The ``{launch}`` wildcard."""
+        return f"{self.name}-{self.key}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One job: an arm in a block. ``position`` counts from 0 in the block's random order."""
+
+    arm: Arm
+    block: int
+    position: int
+    path: Path
+    exists: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All launches that the campaign wants, in the order in which they run."""
+
+    campaign: Campaign
+    arms: tuple[Arm, ...]
+    launches: tuple[Launch, ...]
+
+    @property
+    def missing(self) -> list[Launch]:
+        """Launches still to be made."""
+        return [launch for launch in self.launches if not launch.exists]
+
+    def arm(self, folder: str) -> Arm:
+        """The arm whose results lie in ``folder``."""
+        return next(arm for arm in self.arms if arm.folder == folder)
+
+    def priority(self, folder: str, block: int) -> int:
+        """Snakemake runs higher priorities first; one launch at a time, so this is the order of running."""
+        for index, launch in enumerate(self.launches):
+            if launch.arm.folder == folder and launch.block == block:
+                return len(self.launches) - index
+        return 0
+
+
+def arms_of(
+    campaign: Campaign,
+    stack_digests: dict[str, str],
+    model_digests: dict[str, str],
+    host_class: str,
+    server_env: dict[str, str],
+) -> tuple[Arm, ...]:
+    """Baseline, A', then the variants in the campaign's order; variants that are only planned have none."""
+    arms = []
+    for variant in campaign.all_variants:
+        if variant.planned_only:
+            continue
+        identity = keys.launch_identity(
+            campaign,
+            variant,
+            stack_digest=stack_digests[variant.stack],
+            model_digests={name: model_digests[name] for name in models_of(variant)},
+            host_class=host_class,
+            server_env=server_env,
+        )
+        key = keys.launch_key(identity)
+        arms.append(Arm(variant.name, variant, key, identity))
+        if variant is campaign.baseline:
+            arms.append(Arm(variant.name + PRIME, variant, key, identity))
+    return tuple(arms)
+
+
+def models_of(variant: Variant) -> dict[str, ModelSpec]:
+    """Every model the variant needs, served or drafting, by canonical name."""
+    specs = [variant.model, *(value["model"] for value in variant.flags.values() if is_model(value))]
+    return {model_name(spec): spec for spec in specs}
+
+
+def is_model(value: Any) -> bool:
+    """A flag value of the form ``{model: NAME}``."""
+    return isinstance(value, dict) and set(value) == {"model"}
+
+
+def model_name(spec: ModelSpec) -> str:
+    """One text for one model specification."""
+    return spec if isinstance(spec, str) else canonical_json(spec)
+
+
+def schedule(
+    campaign: Campaign,
+    arms: tuple[Arm, ...],
+    results: Path,
+    gpus: str | None = None,
+    now: datetime | None = None,
+) -> Schedule:
+    """Which arm is launched in which block, given what exists.
+
+    An arm joins a block only while all that ran in it is contemporary: started within the design's
+    ``contemporary_hours`` of now, and on these ``gpus`` (a digest, None if unknown). A variant added later or
+    on another host of the class gets new blocks, with baselines of their own.
+    """
+    now = now or datetime.now(UTC)
+    folder = results / campaign.name / "launches"
+    baseline, prime, *others = arms
+    done = {arm.folder: _existing(folder / arm.folder) for arm in arms}
+    oldest = now - timedelta(hours=campaign.design.contemporary_hours)
+    closed = _closed_blocks(done.values(), oldest, gpus)
+    wanted: dict[int, list[Arm]] = {}
+    for arm in others or [prime]:
+        paired = done[arm.folder].keys() & done[baseline.folder].keys()
+        usable = (block for block in count(1) if block not in closed or block in paired)
+        asked = min(arm.variant.blocks or campaign.design.planned_blocks, campaign.design.planned_blocks)
+        for block in islice(usable, asked):
+            wanted.setdefault(block, []).append(arm)
+    launches = []
+    for block in sorted(wanted):
+        members = {
+            arm.name: arm
+            for arm in (baseline, prime, *wanted[block])
+            if block not in closed or block in done[arm.folder]
+        }
+        # Drawn over all arms, so that neighbouring blocks mirror each other whichever of them take part.
+        drawn = [n for n in order([arm.name for arm in arms], block, campaign.design.seed) if n in members]
+        for position, name in enumerate(drawn):
+            arm = members[name]
+            path = folder / arm.folder / f"block-{block}" / "launch.json"
+            launches.append(Launch(arm, block, position, path, block in done[arm.folder]))
+    return Schedule(campaign, arms, tuple(launches))
+
+
+def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) -> Schedule:
+    """The launches that are there and nothing else, for a report without any further measuring."""
+    folder = results / campaign.name / "launches"
+    launches = [
+        Launch(arm, block, record.read_json(path).get("position", 0), path, True)
+        for arm in arms
+        for block, path in _existing(folder / arm.folder).items()
+    ]
+    return Schedule(campaign, arms, tuple(sorted(launches, key=lambda x: (x.block, x.position))))
+
+
+def _existing(folder: Path) -> dict[int, Path]:
+    """launch.json of an arm's launches that are there, by block."""
+    found = {path.parent.name.removeprefix("block-"): path for path in folder.glob("block-*/launch.json")}
+    return {int(name): path for name, path in found.items() if name.isdigit()}  # and no block-1.bak
+
+
+def _closed_blocks(done: Iterable[dict[int, Path]], oldest: datetime, gpus: str | None) -> set[int]:
+    """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it."""
+    closed = set()
+    for block, path in (launch for launches in done for launch in launches.items()):
+        launch = record.read_json(path)
+        started, where = launch.get("started_at"), launch.get("host", {}).get("gpus_digest")
+        if (started and datetime.fromisoformat(started) < oldest) or (where and gpus and where != gpus):
+            closed.add(block)
+    return closed
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Estimated minutes of the missing launches, and what the estimate rests on."""
+
+    minutes: float
+    launches: int
+    basis: str
+    minutes_per_launch: float
+
+
+def estimate(plan: Schedule, results: Path) -> Cost:
+    """From the median duration of past launches of the same arm, else of any arm of any campaign here."""
+    assumed_s = plan.campaign.design.assumed_launch_s
+    past: dict[str, list[float]] = {}
+    for path in results.glob("*/launches/*/block-*/launch.json"):
+        done = record.read_json(path)
+        if done.get("outcome") in ("completed", "failed"):
+            span = datetime.fromisoformat(done["finished_at"]) - datetime.fromisoformat(done["started_at"])
+            past.setdefault(f"{done['campaign']}/{done['variant']}", []).append(span.total_seconds())
+    same = [s for arm in plan.arms for s in past.get(f"{plan.campaign.name}/{arm.name}", [])]
+    anything = [s for values in past.values() for s in values]
+    fallback = median(same or anything) if anything else assumed_s
+    seconds = sum(
+        median(past.get(f"{plan.campaign.name}/{launch.arm.name}", [fallback])) for launch in plan.missing
+    )
+    basis = (
+        f"{len(same)} launches of this campaign"
+        if same
+        else f"{len(anything)} launches of other campaigns here"
+        if anything
+        else f"an assumed {assumed_s:.0f} s a launch, nothing was measured here yet"
+    )
+    return Cost(seconds / 60, len(plan.missing), basis, fallback / 60)

@@ -1,0 +1,122 @@
+"""Collects what a report shows beside the verdicts from where the other steps left it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sglang_sweep.campaign.checks import PRIME
+from sglang_sweep.campaign.model import Variant
+from sglang_sweep.costs.communication import read_curves
+from sglang_sweep.costs.communication_model import report as communication_report
+from sglang_sweep.costs.link import explain_difference
+from sglang_sweep.costs.speculation_arms import speculation_of
+from sglang_sweep.errors import UserError
+from sglang_sweep.files.records import read_json
+from sglang_sweep.gate.predictions import predicted, reopened_dead_ends
+from sglang_sweep.plan.sweep import Sweep
+from sglang_sweep.report.sections import Sections
+
+Record = dict[str, Any]
+
+
+def sections(
+    sweep: Sweep,
+    verdicts: Mapping[str, Any],
+    launches: Sequence[Path],
+    profiles: Sequence[Path],
+    communication: Path | None,
+) -> Sections:
+    """What is there; a part that was not made is left out."""
+    records = [read_json(path) for path in launches]
+    breakdowns = {
+        record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
+    }
+    return Sections(
+        environment=sweep.host,
+        gate=gate_findings(sweep),
+        profiles={name: found["decode"] for name, found in breakdowns.items() if "decode" in found} or None,
+        explanations=explanations(sweep, verdicts, breakdowns) or None,
+        speculation=speculation(sweep, records, breakdowns),
+        communication=collectives(sweep, verdicts, communication, breakdowns),
+        notes=sweep.campaign.notes,
+        reopened=reopened_dead_ends(sweep) or None,
+        predictions=[
+            p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found
+        ],
+    )
+
+
+def gate_findings(sweep: Sweep) -> list[Record]:
+    """The gate's answers; what cannot be told here, where a stack may be missing, as the measuring host told it."""
+    found = [finding.as_dict() for finding in sweep.gate_findings()]
+    told = read_json(sweep.ready)["gate"] if sweep.ready.exists() else []
+    then = {(answer["id"], answer["scope"]): answer for answer in told if answer["passed"] is not None}
+    return [then.get((row["id"], row["scope"]), row) if row["passed"] is None else row for row in found]
+
+
+def explanations(
+    sweep: Sweep, verdicts: Mapping[str, Any], breakdowns: Mapping[str, Any]
+) -> dict[str, Record]:
+    """For every WIN and LOSS, which phase or kernel class moved, where both arms were profiled."""
+    baseline = breakdowns.get(sweep.campaign.baseline.name)
+    found = {}
+    for row in verdicts["variants"]:
+        if row["verdict"] in ("WIN", "LOSS"):
+            if baseline and row["name"] in breakdowns:
+                found[row["name"]] = explain_difference(baseline, breakdowns[row["name"]], row["ratio"])
+            else:
+                unprofiled = row["name"] if baseline else sweep.campaign.baseline.name
+                sentence = f"No profile of {unprofiled}: which kernels moved is not known (profile: true)."
+                found[row["name"]] = {"sentence": sentence, "moved": [], "explained": False}
+    return found
+
+
+def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str, Any]) -> Record | None:
+    """The economics of the variants that say how they speculate, at the primary workload; None without any."""
+    arms: dict[int, list[Variant]] = {}
+    for variant in sweep.campaign.variants:
+        if variant.speculation and not variant.planned_only:
+            arms.setdefault(int(variant.flags.get("speculative-num-steps", 1)), []).append(variant)
+    if not arms:
+        return None
+    # One draft length at a time: the cost of a cycle depends on it. The one with most arms tells most.
+    steps, variants = max(arms.items(), key=lambda item: len(item[1]))
+    workload = next(w for w in sweep.campaign.workloads if w.name == sweep.campaign.design.primary_workload)
+    baseline = sweep.campaign.baseline.name
+    profiled = next((breakdowns[v.name] for v in variants if v.name in breakdowns), None)
+    try:
+        return speculation_of(
+            [r for r in records if r["variant"] in (baseline, baseline + PRIME)],
+            {v.name: [r for r in records if r["variant"] == v.name] for v in variants},
+            workload=workload.name,
+            concurrency=workload.concurrency,
+            n_steps=steps,
+            simulated=[v.name for v in variants if v.speculation == "simulated"],
+            profiles={"variant": profiled} if profiled else None,
+        )
+    except UserError:
+        return None
+
+
+def collectives(
+    sweep: Sweep, verdicts: Mapping[str, Any], measured: Path | None, breakdowns: Mapping[str, Any]
+) -> Record | None:
+    """Predicted, profiled and share of TPOT, side by side; None when the collectives were not measured."""
+    hidden = sweep.hidden_size(sweep.campaign.baseline)
+    if measured is None or not measured.exists() or hidden is None:
+        return None
+    tpot = {
+        row["name"]: metric["variant_mean"]
+        for row in verdicts["variants"]
+        for metric in row["metrics"]
+        if metric["metric"] == "mean_tpot_ms" and metric["workload"] == sweep.campaign.design.primary_workload
+    }
+    drafts = [int(v.flags["speculative-num-draft-tokens"]) for v in sweep.campaign.variants if v.speculation]
+    try:
+        curves = read_curves(measured)
+        setting = next((c.setting for c in curves if c.setting in ("default", "baseline")), curves[0].setting)
+        return communication_report(
+            curves, breakdowns, hidden, setting=setting, num_draft_tokens=max(drafts, default=1), tpot_ms=tpot
+        )
+    except UserError:
+        return None

@@ -1,0 +1,1 @@
+"""Statistics and evidence joined: what is concluded, whether to go on, what reopens it."""
