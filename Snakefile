@@ -42,10 +42,23 @@ wildcard_constraints:
     block="[1-9][0-9]*",
 
 
+# Only what starts servers is sent to a cluster's nodes.
 localrules:
     all,
     plan,
     environment,
+    stack,
+    model,
+    ready,
+    evidence,
+    verdict,
+    figures,
+    tables,
+    gather,
+    documents,
+    compare_stacks,
+    calibration,
+    bundle,
 
 
 rule all:

@@ -19,7 +19,8 @@ rule communication:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     resources:
-        gpu=1,
+        host=1,
+        gpu=lambda w: SWEEPS.gpus(w.campaign, w.launch),
     message:
         "{wildcards.campaign}: collectives alone"
     script:

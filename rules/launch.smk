@@ -21,7 +21,8 @@ rule launch:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     resources:
-        gpu=1,
+        host=1,
+        gpu=lambda w: SWEEPS.gpus(w.campaign, w.launch),
     message:
         "{wildcards.campaign}: launch of {wildcards.launch}, block {wildcards.block}"
     script:

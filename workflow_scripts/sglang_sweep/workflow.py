@@ -198,6 +198,11 @@ class Sweeps:
         """The launch's place in the random order, higher first."""
         return self.sweep(campaign).schedule.priority(launch, int(block))
 
+    def gpus(self, campaign: str, launch: str) -> int:
+        """GPUs that a launch of the arm needs, for clusters that hand them out."""
+        sweep = self.sweep(campaign)
+        return sweep.ranks(launch) if sweep.host.get("gpus") else 0
+
     def announce(self) -> None:
         """What this run will cost, before it starts. Only a run that really starts keeps the fingerprint."""
         if not ENVIRONMENT.exists():
