@@ -8,7 +8,7 @@ from sglang_sweep.verdict.verdicts import build_verdicts
 
 with logged(snakemake.log[0]):
     launches, evidence = ([Path(path) for path in snakemake.input[name]] for name in ("launches", "evidence"))
-    verdicts = build_verdicts(snakemake.params.declared, launches, evidence)
+    verdicts = build_verdicts(snakemake.params.declared, launches, evidence).model_dump(mode="json")
     output = Path(snakemake.output.verdicts)
     # Earlier findings are not lost when stack or host change: plan and report read what they reopen from here.
     write_json(output.parent / "history" / f"{verdicts['baseline']['key']}.json", verdicts)

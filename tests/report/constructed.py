@@ -239,6 +239,7 @@ def verdicts() -> dict[str, Any]:
     """Return a verdicts.json that holds each verdict of the design at least once."""
     return copy.deepcopy(
         {
+            "schema_version": 2,
             "campaign": CAMPAIGN,
             "question": "Which way of serving GLM-4.6 with TP=8 gives the most tokens a second to one user?",
             "host": {
@@ -523,6 +524,21 @@ def verdicts() -> dict[str, Any]:
                     change={
                         "flags": {"ep-size": 8, "moe-a2a-backend": "flashinfer", "disable-radix-cache": None}
                     },
+                ),
+                measured(
+                    "deepep-low-latency",
+                    "UNSTABLE",
+                    1.071,
+                    0.012,
+                    reasons=["2 of 9 launches failed with collective_hang"],
+                    cause="collective_hang",
+                    hypothesis="The low-latency all-to-all takes the dispatch off the critical path.",
+                ),
+                variant(
+                    "chunk-4096",
+                    "OUTRUN",
+                    reasons=["left behind after one block"],
+                    hypothesis="Longer prefill chunks interrupt decoding less often.",
                 ),
                 variant(
                     "pcie-ipc-allreduce",

@@ -5,23 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-import yaml
 from sglang_sweep.report.figures import figure_blocks, figure_ratios, figure_windows
 from sglang_sweep.report.findings import write_findings
 from sglang_sweep.report.page import write_page
 from sglang_sweep.report.tables import write_tables
 from sglang_sweep.report.terminal import verdict_table
 from sglang_sweep.report.words import ORDER
-
-ROOT = Path(__file__).parents[2]
-SCHEMA = yaml.safe_load((ROOT / "config/schemas/verdicts.schema.yaml").read_text(encoding="utf-8"))
+from sglang_sweep.verdict.records import AA, Row, Verdicts
 
 
 def least(verdict: str) -> dict[str, Any]:
     """Return a variant with required keys only, every value absent that may be."""
-    empty: dict[str, Any] = dict.fromkeys(SCHEMA["$defs"]["variant"]["required"])
+    empty: dict[str, Any] = {name: None for name, field in Row.model_fields.items() if field.is_required()}
     return empty | {
         "name": f"a-{verdict.lower().replace('_', '-')}",
         "verdict": verdict,
@@ -43,10 +39,14 @@ def minimal() -> dict[str, Any]:
         "stacks": {},
         "design": {"primary": {"workload": "chat", "metric": "output_throughput"}},
         "generated_from": [],
-        "session": {"aa": {}, "void": False, "reasons": []},
+        "session": {
+            "aa": dict.fromkeys(name for name in AA.model_fields) | {"blocks": 0},
+            "void": False,
+            "reasons": [],
+        },
         "variants": [least(verdict) for verdict in ORDER],
     }
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    Verdicts.model_validate(document)
     return document
 
 

@@ -8,6 +8,7 @@ import pytest
 from sglang_sweep.report import words
 from sglang_sweep.report.palette import VERDICT
 from sglang_sweep.verdict.decision import Verdict
+from sglang_sweep.verdict.outcomes import elsewhere
 
 
 def find(verdicts: dict[str, Any], name: str) -> dict[str, Any]:
@@ -59,7 +60,8 @@ def with_other_workload(variant: dict[str, Any], ratio: float) -> dict[str, Any]
         "ratio": ratio,
         "ci95": [ratio * 0.99, ratio * 1.01],
     }
-    return variant | {"metrics": [*variant["metrics"], other]}
+    rows = [*variant["metrics"], other]
+    return variant | {"metrics": rows, "elsewhere": elsewhere(rows, ("chat", "output_throughput"), 0.02)}
 
 
 @pytest.mark.parametrize(

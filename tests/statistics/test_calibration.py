@@ -8,7 +8,7 @@ from sglang_sweep.calibration import designs, simulate
 from sglang_sweep.calibration.calibration import OURS, run_scenario, study
 from sglang_sweep.calibration.calibration_report import conclusions, draw, report
 from sglang_sweep.calibration.simulate import Scenario
-from sglang_sweep.verdict.decision import Design
+from sglang_sweep.statistics.design import Design
 from sglang_sweep.verdict.session import examine
 from sglang_sweep.verdict.settled import decide_arms
 

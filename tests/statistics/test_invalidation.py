@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.statistics.invalidation import RULES, removals, rules_in_force
+from sglang_sweep.statistics.launches import measured
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "h200x2-sglang-0.5.16"
 
@@ -36,15 +37,31 @@ def test_a_client_that_could_not_stream_its_tokens_is_caught():
     assert ids(launch) == {("latency_inconsistent", 0)}
 
 
-def test_retractions_that_the_server_counted_remove_the_window():
+def test_retractions_that_the_server_counted_are_seen_and_the_window_counts_as_it_was():
     launch = recorded("kv-retraction")
+    before = measured(stamped(launch)).values
     launch["windows"][0]["retracted_requests"] = 4
     assert ids(launch) == {("kv_retraction", 0)}
+    assert measured(stamped(launch)).values == before
+    assert "kv_retraction" in measured(stamped(launch)).seen
+
+
+def stamped(launch):
+    return launch | {"block": 1, "key": "k", "started_at": "2026-11-30T12:00:00+00:00"}
 
 
 def test_a_window_with_failed_requests_is_removed(launch):
     one = launch("v", 1, (10, 10), metrics={"completed": 7, "failed": 1})
     assert ids(one) == {("incomplete_requests", 0), ("incomplete_requests", 1)}
+
+
+def test_the_speed_of_survivors_does_not_count_and_the_share_that_survived_does(launch):
+    some = launch(
+        "v", 1, (10, 10), metrics={"completed": 7, "failed": 1, "goodput": 0.5, "mean_ttft_ms": 9.0}
+    )
+    assert measured(some).raw == {("chat", "goodput"): 0.5, ("chat", "completion"): 7 / 8}
+    none = launch("v", 1, (0, 0), metrics={"completed": 0, "failed": 8, "mean_ttft_ms": 0.0})
+    assert measured(none).raw == {("chat", "output_throughput"): 0, ("chat", "completion"): 0}
 
 
 def test_a_first_window_far_below_all_others_was_not_warmed_up(launch):

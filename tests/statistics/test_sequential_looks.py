@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
-from sglang_sweep.statistics import boundary, crossing_table
+from sglang_sweep.statistics import boundary
 from sglang_sweep.statistics.sequential import (
     Look,
     looks,
-    pooled_variance,
     repeated_interval,
     sequential_p,
     sequential_tost_p,
 )
+from sglang_sweep.statistics.spread import Noise, alike, pooled, prior, variance_of
 
 RATIOS = st.lists(st.floats(-0.1, 0.1), min_size=3, max_size=12)
 
@@ -33,7 +33,7 @@ def simulated_least_ratio(prior_df, paths, seed=1):
     return (special.stdtr(df, -total / n / error) / [boundary.weight(k) for k in n]).min(axis=1)
 
 
-@pytest.mark.parametrize("prior_df", [0, boundary.PRIOR_DF])
+@pytest.mark.parametrize("prior_df", boundary.PRIOR_DFS)
 def test_the_chance_of_ever_crossing_is_what_simulation_gives(prior_df):
     least = simulated_least_ratio(prior_df, 60_000)
     for x in (0.001, 0.01, 0.05, 0.2):
@@ -41,12 +41,12 @@ def test_the_chance_of_ever_crossing_is_what_simulation_gives(prior_df):
         assert share == pytest.approx(expected, abs=4 * math.sqrt(expected / 60_000))
 
 
-@pytest.mark.parametrize("prior_df", [0, boundary.PRIOR_DF])
+@pytest.mark.parametrize("prior_df", boundary.PRIOR_DFS)
 def test_the_table_holds_what_the_recursion_gives(prior_df):
     for index in (40, 52, 60):
-        x = crossing_table.X[index]
+        x = boundary.tabulated()["x"][index]
         exact = boundary.exact_crossing(x, prior_df, nodes=120, points=40)
-        assert crossing_table.CHANCE[prior_df][index] == pytest.approx(exact, rel=0.005)
+        assert boundary.tabulated()["chance"][str(prior_df)][index] == pytest.approx(exact, rel=0.005)
 
 
 def test_looking_often_costs_less_than_bonferroni_and_more_than_nothing():
@@ -80,7 +80,7 @@ def test_noise_is_shared_by_the_formula_of_smyth():
 
 
 def test_an_arm_noisier_than_the_others_keeps_its_own_spread():
-    mine, other = {1: 0.03, 2: -0.03, 3: 0.0}, {1: 0.0, 2: 0.001, 3: 0.002}
+    mine, other = {1: 0.03, 2: -0.03, 3: 0.0}, {1: 0.0, 2: 0.01, 3: 0.02}
     (look,) = looks(mine, [other])
     assert look.error**2 * 3 == pytest.approx(9e-4, rel=1e-12)
 
@@ -90,7 +90,27 @@ def test_a_look_knows_nothing_of_later_blocks():
     other = {b: 0.02 * ((b * 5) % 4) for b in range(1, 8)}
     early = looks({b: mine[b] for b in range(1, 5)}, [{b: other[b] for b in range(1, 5)}])
     assert looks(mine, [other])[: len(early)] == early
-    assert pooled_variance([other], 1) == (0.0, 0)
+    assert variance_of(other, 1).df == 0
+
+
+def test_the_priors_weight_falls_as_the_arms_scatter_more_than_chance():
+    own, chance = Noise(1e-4, 4), [Noise(v * 1e-4, 4) for v in (0.5, 0.8, 1.0, 1.3, 1.6)]
+    assert prior(own, chance)[1] == boundary.PRIOR_DF
+    scattered = [Noise(v * 1e-4, 40) for v in (0.3, 0.7, 1.0, 1.4, 2.6)]
+    assert prior(own, scattered)[1] in (2, 4)
+
+
+def test_one_bad_arm_does_not_blur_quiet_ones():
+    quiet, bad = [Noise(v * 1e-4, 3) for v in (0.7, 0.9, 1.0, 1.3)], Noise(100e-4, 3)
+    assert prior(quiet[0], [*quiet[1:], bad]) == prior(quiet[0], quiet[1:])
+    assert alike([*quiet, bad]) == [True] * 4 + [False]
+    assert pooled([*quiet, bad]) == pooled(quiet)
+
+
+def test_arms_that_are_alike_are_seldom_left_out():
+    rng = np.random.default_rng(3)
+    out = [not all(alike([Noise(v, 2) for v in rng.chisquare(2, 9) / 2])) for _ in range(500)]
+    assert np.mean(out) < 0.05
 
 
 @given(RATIOS)

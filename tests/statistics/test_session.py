@@ -77,7 +77,9 @@ def test_metrics_that_are_not_primary_are_shown_without_a_test(launch, design):
     assert set(shown["p99_ttft_ms"]) == {
         "workload", "metric", "unit", "ratio", "ci95", "primary", "baseline_mean", "variant_mean",
     }  # fmt: skip
-    assert shown["goodput"]["ratio"] is None and shown["goodput"]["variant_mean"] == 0.0
+    assert (
+        shown["goodput"]["ratio"] is None and shown["goodput"]["variant_mean"] == 0.0
+    )  # in every launch of all
 
 
 def test_the_means_shown_are_those_of_the_blocks_that_the_ratio_is_of(launch, design):
@@ -163,8 +165,18 @@ def test_an_inconclusive_variant_says_how_many_more_blocks_would_settle_it(campa
         "baseline-prime": {1: 101.0, 2: 100.0, 3: 100.0},
         "v": {1: 101.0, 2: 110.0, 3: 115.0},
     }
+    v = row(analyse(campaign(values), {}, design | {"mode": "adaptive"}), "v")
+    assert v["verdict"] == "INCONCLUSIVE" and v["more_blocks"] >= 1 and v["fresh_blocks"] is None
+
+
+def test_a_fixed_design_is_tested_once_so_only_fresh_blocks_may_settle_it(campaign, design):
+    values = {
+        "baseline": {1: 100.0, 2: 101.0, 3: 99.0},
+        "baseline-prime": {1: 101.0, 2: 100.0, 3: 100.0},
+        "v": {1: 101.0, 2: 110.0, 3: 115.0},
+    }
     v = row(analyse(campaign(values), {}, design), "v")
-    assert v["verdict"] == "INCONCLUSIVE" and v["more_blocks"] >= 1
+    assert v["verdict"] == "INCONCLUSIVE" and v["more_blocks"] is None and v["fresh_blocks"] >= 3
 
 
 @pytest.mark.parametrize("mode", ["fixed", "adaptive"])

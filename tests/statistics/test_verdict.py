@@ -1,7 +1,10 @@
 """Each row of the verdict table in docs/statistics.md, and the order of precedence between them."""
 
+from pathlib import Path
+
 import pytest
-from sglang_sweep.verdict.decision import Design, VariantFacts, Verdict, decide
+from sglang_sweep.statistics.design import Design
+from sglang_sweep.verdict.decision import VERDICTS, VariantFacts, Verdict, decide
 
 DESIGN = Design(smallest_effect=0.02)
 MEASURED = {
@@ -35,8 +38,15 @@ MEASURED = {
         ("PLANNED", {"launches": 0, "completed": 0}),
         ("DEAD_END", {"launches": 0, "completed": 0, "predicted_impossible": "needs SM90"}),
         ("DEAD_END", {"completed": 0, "failures": 2, "same_cause_failures": 2, "cause": "bad_flag"}),
-        ("DEAD_END", {"completed": 2, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
-        ("WIN", {"completed": 5, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
+        ("UNSTABLE", {"completed": 2, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
+        ("UNSTABLE", {"completed": 5, "failures": 1, "same_cause_failures": 1, "cause": "launch_timeout"}),
+        ("UNSTABLE", {"misbehaves": ("fails requests in 3 of 6 launches",)}),
+        ("UNSTABLE", {"misbehaves": ("retracts",), "log_ratio": 0.0, "p_holm": 1.0, "equivalence_p": 0.01}),
+        ("LOSS", {"misbehaves": ("retracts requests",), "log_ratio": -0.05}),
+        ("INCONCLUSIVE", {"doubts": ("1 of 10 launches is slow",)}),
+        ("INCONCLUSIVE", {"doubts": ("slow",), "log_ratio": 0.0, "p_holm": 1.0, "equivalence_p": 0.01}),
+        ("LOSS", {"doubts": ("slow",), "log_ratio": -0.05}),
+        ("WIN", {"notes": ("starts cold",)}),
         ("INCONCLUSIVE", {"launches": 1, "completed": 0, "failures": 1, "same_cause_failures": 1}),
         ("INCONCLUSIVE", {"launches": 2, "completed": 0, "failures": 2, "same_cause_failures": 1}),
         ("NO_OP", {"engagement": "not_engaged"}),
@@ -57,6 +67,8 @@ def test_what_is_wrong_is_said_before_how_fast_it_was():
         ("WRONG_OUTPUT", {"wrong_output": "garbage"}),
         ("NO_OP", {"engagement": "not_engaged"}),
         ("CONFOUNDED", {"confounds": ("dtype",)}),
+        ("UNSTABLE", {"failures": 1, "cause": "crashed"}),
+        ("UNSTABLE", {"misbehaves": ("fails requests",)}),
         ("INCONCLUSIVE", {"session_void": ("A' differs",)}),
         ("WIN", {}),
     ]
@@ -65,6 +77,19 @@ def test_what_is_wrong_is_said_before_how_fast_it_was():
         for _, more in reversed(layers[first:]):
             facts |= more
         assert decide(VariantFacts(**{**MEASURED, **facts}), DESIGN).verdict == layers[first][0]
+
+
+def test_the_table_has_every_verdict_with_signs_of_its_own():
+    assert set(VERDICTS) == set(Verdict)
+    signs = [(about.glyph, about.marker) for about in VERDICTS.values()]
+    assert len({glyph for glyph, _ in signs}) == len({marker for _, marker in signs}) == len(Verdict)
+    documented = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    assert [v for v in Verdict if f"`{v}`" not in documented] == []
+
+
+def test_what_speaks_against_the_mean_is_said_beside_a_loss_too():
+    facts = VariantFacts(**{**MEASURED, "log_ratio": -0.05, "doubts": ("slow",), "notes": ("cold",)})
+    assert decide(facts, DESIGN).reasons == ("slow", "cold")
 
 
 def test_every_verdict_but_a_plain_one_says_why():

@@ -14,6 +14,7 @@ import pytest
 from clone import Clone
 from sglang_sweep.files import yaml_files
 from sglang_sweep.launch.server import listeners
+from sglang_sweep.verdict.records import Verdicts
 
 pytestmark = pytest.mark.workflow
 
@@ -67,7 +68,7 @@ def test_every_record_is_as_its_schema_says(measured_once: Clone) -> None:
     for place, record in measured_once.records().items():
         yaml_files.check(record, "launch", str(place))
         assert "hush" not in json.dumps(record)
-    yaml_files.check(measured_once.verdicts(), "verdicts", "verdicts.json")
+    Verdicts.of(measured_once.verdicts(), Path("verdicts.json"))
 
 
 def test_every_kind_of_verdict_is_reached(measured_once: Clone) -> None:

@@ -8,6 +8,7 @@ from clone import Clone
 from sglang_sweep.files import yaml_files
 from sglang_sweep.launch.probe import NEW_TOKENS
 from sglang_sweep.launch.server import listeners
+from sglang_sweep.verdict.records import Verdicts
 
 pytestmark = [pytest.mark.workflow, pytest.mark.sglang]
 
@@ -23,7 +24,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 def test_every_kind_of_verdict_is_reached_on_a_real_server(served: Clone) -> None:
     verdicts = served.verdicts()
-    yaml_files.check(verdicts, "verdicts", "verdicts.json")
+    Verdicts.of(verdicts, Path("verdicts.json"))
     rows = {row["name"]: row for row in verdicts["variants"]}
     assert rows["tp2"]["verdict"] == "DEAD_END"
     assert rows["tp2"]["cause"] == "invalid_configuration"

@@ -106,7 +106,7 @@ def rebuild(folder: Path, campaign: str) -> None:
             profile = next(iter(_profiles(results, name)), None)
             write_json(file, assess_arm(arm, launches[name], baseline, profile))
         every = [path for paths in launches.values() for path in paths]
-        verdicts = build_verdicts(declared, every, evidence)
+        verdicts = build_verdicts(declared, every, evidence).model_dump(mode="json")
         write_json(results / "verdicts.json", verdicts)
         draw_figures(verdicts, [read_json(path) for path in every], *FIGURES)
         write_documents(

@@ -18,7 +18,7 @@ import pandas as pd
 from sglang_sweep.calibration import designs, simulate
 from sglang_sweep.calibration.designs import LOSS, SAME, WIN, Outcome
 from sglang_sweep.calibration.simulate import Scenario
-from sglang_sweep.verdict.decision import Design
+from sglang_sweep.statistics.design import Design
 
 Array = designs.Array
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from sglang_sweep.statistics import boundary
+from sglang_sweep.statistics import boundary, spread
+from sglang_sweep.statistics.design import MIN_BLOCKS, Design
 from sglang_sweep.statistics.holm import holm_adjusted
 from sglang_sweep.statistics.sign_flip import exact_p, smallest_p
-from sglang_sweep.verdict.decision import MIN_BLOCKS, Design
 from sglang_sweep.verdict.settled import HOPELESS, OPTIMISM
 
 Array = NDArray[np.float64]
@@ -109,7 +109,7 @@ def ours_adaptive(logs: Array, design: Design) -> Outcome:
         low = np.where(judged, mean - half[:, :-1], low)
         high = np.where(judged, mean + half[:, :-1], high)
         undecided = np.maximum(1, (p_holm > design.alpha).sum(axis=1))
-        chance = _settling_chance(mean, looks.sd[:, :-1], n, undecided, design)
+        chance = _settling_chance(mean, looks.sd[:, :-1], n, looks.now[:, :-1], undecided, design)
         hopeless = judged & (chance < HOPELESS)
     verdict[void] = OPEN
     return Outcome(verdict, claimed & ~void[:, None], low, high, used, void)
@@ -120,8 +120,10 @@ class _Looks:
     test."""
 
     def __init__(self, factor: Array, margin: float, shape: tuple[int, int]) -> None:
-        self.factor, self.margin, self.prior = factor, margin, boundary.PRIOR_DF
+        self.factor, self.margin = factor, margin
+        self.prior = np.full(shape, boundary.PRIOR_DF)
         self.n, self.mean = np.zeros((2, *shape))
+        self.now = np.zeros(shape)
         self.sd = np.full(shape, math.sqrt(UNKNOWN))
         self.own_sd = self.sd
         self.best = {side: np.full(shape, np.inf) for side in ("up", "down", "above", "below")}
@@ -131,28 +133,29 @@ class _Looks:
         """Look at arms with a new block; ``seen`` are log ratios by (replication, block, arm)."""
         n, mean, own = _moments(seen)
         new = (n >= boundary.FIRST_LOOK) & (n > self.n)
-        squares, df = np.where(n > 1, own * (n - 1), 0.0) / self.factor, np.maximum(n - 1, 0)
-        others = np.maximum(df.sum(axis=1, keepdims=True) - df, 1)
-        pooled = self.factor * (squares.sum(axis=1, keepdims=True) - squares) / others
-        moderated = (self.prior * pooled + (n - 1) * own) / np.maximum(self.prior + n - 1, 1)
+        pooled, prior = _priors(np.where(n > 1, own / self.factor, 0.0), np.maximum(n - 1, 0))
+        moderated = (prior * pooled * self.factor + (n - 1) * own) / np.maximum(prior + n - 1, 1)
         sd = np.sqrt(np.maximum(own, moderated))
+        self.prior = np.where(new, np.minimum(self.prior, prior), self.prior)
         error = sd / np.sqrt(np.maximum(n, 1))
         weight = np.array([boundary.weight(k) for k in range(seen.shape[1] + 1)])[n.astype(int)]
         distances = {"up": mean, "down": -mean, "above": mean + self.margin, "below": self.margin - mean}
         own_error = np.maximum(np.sqrt(own / np.maximum(n, 1)), 1e-12)
-        for best, by, prior in ((self.best, error, self.prior), (self.own_best, own_error, 0)):
+        for best, by, more in ((self.best, error, prior), (self.own_best, own_error, 0)):
             for side in best:
-                p = _sf(distances[side] / by, n - 1 + prior)
+                p = _sf(distances[side] / by, n - 1 + more)
                 spent = np.divide(p, weight, out=np.full_like(mean, np.inf), where=new)
                 best[side] = np.minimum(best[side], spent)
-        last = ((n, self.n), (mean, self.mean), (sd, self.sd), (np.sqrt(own), self.own_sd))
-        self.n, self.mean, self.sd, self.own_sd = (np.where(new, now, before) for now, before in last)
+        last = (n, self.n), (mean, self.mean), (sd, self.sd), (np.sqrt(own), self.own_sd), (prior, self.now)
+        self.n, self.mean, self.sd, self.own_sd, self.now = (np.where(new, x, before) for x, before in last)
 
     def p(self) -> Array:
         """Two-sided p of a difference, over all looks."""
-        return np.minimum(
-            1.0, 2 * boundary.crossings(np.minimum(self.best["up"], self.best["down"]), self.prior)
-        )
+        return np.minimum(1.0, 2 * self._crossings(np.minimum(self.best["up"], self.best["down"])))
+
+    def _crossings(self, x: Array) -> Array:
+        by_prior = [boundary.crossings(x, d) for d in boundary.PRIOR_DFS]
+        return np.choose(np.searchsorted(boundary.PRIOR_DFS, self.prior), by_prior)
 
     def own_p(self) -> Array:
         """The same from each arm's own spread alone."""
@@ -164,17 +167,53 @@ class _Looks:
         spread."""
         error = self.own_sd / np.sqrt(np.maximum(self.n, 1))
         own = _sf((self.margin - np.abs(self.mean)) / error, self.n - 1)
-        shared = boundary.crossings(np.maximum(self.best["above"], self.best["below"]), self.prior)
+        shared = self._crossings(np.maximum(self.best["above"], self.best["below"]))
         return np.maximum(shared, own)
 
     def half(self) -> Array:
         """Half width of the 95 % interval that holds over all looks, and not below the arm's own plain one."""
-        most = int(self.n.max()) + 1
-        level = np.array([boundary.look_level(k, 0.025, self.prior) for k in range(most)])[self.n.astype(int)]
-        df = np.maximum(self.n - 1 + self.prior, 1)
+        table = np.array(
+            [
+                [boundary.look_level(k, 0.025, d) for k in range(int(self.n.max()) + 1)]
+                for d in boundary.PRIOR_DFS
+            ]
+        )
+        level = table[np.searchsorted(boundary.PRIOR_DFS, self.prior), self.n.astype(int)]
+        df = np.maximum(self.n - 1 + self.now, 1)
         quantile = np.where(level > 0, -special.stdtrit(df, np.maximum(level, 1e-300)), np.inf)
         own = special.stdtrit(np.maximum(self.n - 1, 1), 0.975) * self.own_sd
         return np.asarray(np.maximum(quantile * self.sd, own) / np.sqrt(np.maximum(self.n, 1)), dtype=float)
+
+
+def _priors(v: Array, df: Array) -> tuple[Array, Array]:
+    """Vectorised `spread.prior` of every arm from the others: variances and degrees of freedom by (replication,
+    arm)."""
+    known = df > 0
+    count = known.sum(axis=1, keepdims=True)
+    at = np.maximum((count - 1) // 2, 0)
+    ranked, dfs = (np.sort(np.where(known, x, np.inf), axis=1) for x in (v, df))
+    low, df_low = (np.take_along_axis(x, at, 1) for x in (ranked, dfs))
+    df_mid = (df_low + np.take_along_axis(dfs, np.minimum(count // 2, v.shape[1] - 1), 1)) / 2
+    with np.errstate(all="ignore"):
+        usual = low / special.chdtri(df_low, 0.5) * df_mid
+        total = np.maximum(1, df.sum(axis=1, keepdims=True) // 2)
+        kept = known & (v <= usual * special.fdtri(np.maximum(df, 1), total, 1 - spread.FAR_NOISIER))
+        squares, dfs = np.where(kept, v * df, 0.0), np.where(kept, df, 0.0)
+        others = dfs.sum(axis=1, keepdims=True) - dfs
+        pooled = (squares.sum(axis=1, keepdims=True) - squares) / np.maximum(others, 1)
+        seen, half = kept & (v > 0), np.maximum(df, 1) / 2
+        logs = np.where(seen, np.log(v) - special.digamma(half) + np.log(half), 0.0)
+        n = seen.sum(axis=1, keepdims=True) - seen
+        first, second, chance = (
+            np.where(seen, x, 0.0).sum(axis=1, keepdims=True) - np.where(seen, x, 0.0)
+            for x in (logs, logs**2, special.polygamma(1, half))
+        )
+        excess = (second - first**2 / n) / (n - 1) - chance / n
+    worth = np.zeros_like(v)
+    for d in boundary.PRIOR_DFS[1:]:
+        worth = np.where(special.polygamma(1, d / 2) >= excess, d, worth)
+    worth = np.where(n < 3, boundary.PRIOR_DF, worth)
+    return pooled, np.where(others >= 2, worth, 0.0)
 
 
 def one_arm_after_another(logs: Array, design: Design, windows_as_replicates: bool = False) -> Outcome:
@@ -227,11 +266,13 @@ def _exact_agrees(logs: Array, variant: int, alpha: float) -> bool:
     return smallest_p(rows) > alpha or exact_p(rows) <= alpha
 
 
-def _settling_chance(mean: Array, sd: Array, n: Array, undecided: NDArray[np.int64], design: Design) -> Array:
-    """Vectorised `stopping.settling_chance`."""
+def _settling_chance(
+    mean: Array, sd: Array, n: Array, now: Array, undecided: NDArray[np.int64], design: Design
+) -> Array:
+    """Vectorised `settled.settling_chance`."""
     total, prior = min(design.max_blocks, boundary.LAST_LOOK), boundary.PRIOR_DF
-    df, end = n - 1 + prior, total - 1 + prior
-    sd = sd * np.sqrt(df / special.chdtri(np.maximum(df, 1), 1 - OPTIMISM))
+    df, end = np.maximum(n - 1 + now, 1), total - 1 + prior
+    sd = sd * np.sqrt(df / special.chdtri(df, 1 - OPTIMISM))
     with np.errstate(divide="ignore", invalid="ignore"):
         to_come, error = sd * np.sqrt(1 / n - 1 / total), sd / np.sqrt(total)
         room = np.maximum(

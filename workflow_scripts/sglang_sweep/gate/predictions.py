@@ -11,7 +11,7 @@ from sglang_sweep.gate.reopening import Place, reopened
 from sglang_sweep.plan.declaration import declared_design
 from sglang_sweep.plan.schedule import estimate
 from sglang_sweep.plan.sweep import RESULTS, Sweep
-from sglang_sweep.statistics.planning import outlook
+from sglang_sweep.verdict.planning import outlook
 
 
 def predicted(sweep: Sweep) -> dict[str, list[Prediction]]:

@@ -103,6 +103,8 @@ def _named(variants: list[Variant], smallest_effect: float | None) -> str:
     names = [
         f"{v['name']} {signed_percent(v['ratio'] - 1)}"
         if v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
+        else f"{v['name']}: {v['reasons'][0]}"
+        if v["verdict"] == "UNSTABLE" and v.get("reasons")
         else str(v["name"])
         for v in variants
     ]

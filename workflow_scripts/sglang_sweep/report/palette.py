@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sglang_sweep.verdict.decision import VERDICTS
+
 # Written into a figure, so that the page knows it for one whose colours it may change.
 CREATOR = "sglang-sweep"
 
@@ -11,18 +13,16 @@ INK = "#1f2328"
 MUTED = "#75808a"
 PAPER = "#ffffff"
 
-VERDICT = {
-    "WIN": ("#0072b2", "^"),
-    "LOSS": ("#d55e00", "v"),
-    "NO_DIFFERENCE": ("#009e73", "s"),
-    "INCONCLUSIVE": ("#7f7f7f", "o"),
-    "CONFOUNDED": ("#b5679a", "X"),
-    "STALE": ("#a87900", "D"),
-    "WRONG_OUTPUT": ("#b5679a", "P"),
-    "NO_OP": ("#7f7f7f", "d"),
-    "DEAD_END": ("#7f7f7f", "x"),
-    "PLANNED": ("#7f7f7f", "."),
+COLOURS = {
+    "win": "#0072b2",
+    "loss": "#d55e00",
+    "same": "#009e73",
+    "open": "#7f7f7f",
+    "doubt": "#b5679a",
+    "old": "#a87900",
 }
+
+VERDICT = {str(verdict): (COLOURS[about.colour], about.marker) for verdict, about in VERDICTS.items()}
 
 ARM_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b5679a", "#a87900", "#4a97c9", "#8a6d5b", "#5f7d4f")
 ARM_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
@@ -38,10 +38,5 @@ ON_PAGE = {
     INK: "currentColor",
     MUTED: "var(--muted)",
     PAPER: "var(--paper)",
-    "#0072b2": "var(--win)",
-    "#d55e00": "var(--loss)",
-    "#009e73": "var(--same)",
-    "#7f7f7f": "var(--open)",
-    "#b5679a": "var(--doubt)",
-    "#a87900": "var(--old)",
+    **{colour: f"var(--{name})" for name, colour in COLOURS.items()},
 }

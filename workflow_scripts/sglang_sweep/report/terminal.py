@@ -11,17 +11,11 @@ from rich.text import Text
 from sglang_sweep.report.answer import answer
 from sglang_sweep.report.escape import clean
 from sglang_sweep.report.numbers import MISSING, change_interval, signed_percent
-from sglang_sweep.report.words import BELIEVED, GLYPHS, elsewhere_words, meaning, reading_order
+from sglang_sweep.report.words import BELIEVED, GLYPHS, ORDER, elsewhere_words, meaning, reading_order
+from sglang_sweep.verdict.decision import VERDICTS, Verdict
 
 # Named terminal colours follow the reader's own theme; words and glyphs carry the meaning without them.
-_COLOURS = {
-    "WIN": "bold blue",
-    "LOSS": "red",
-    "NO_DIFFERENCE": "green",
-    "CONFOUNDED": "magenta",
-    "WRONG_OUTPUT": "magenta",
-    "STALE": "yellow",
-}
+_COLOURS = {"win": "bold blue", "loss": "red", "same": "green", "doubt": "magenta", "old": "yellow"}
 
 
 def verdict_table(verdicts: Mapping[str, Any]) -> Table:
@@ -52,7 +46,7 @@ def verdict_table(verdicts: Mapping[str, Any]) -> Table:
         style = "" if verdict in BELIEVED else "dim"
         table.add_row(
             Text(clean(variant["name"])),
-            Text(f"{GLYPHS.get(verdict, ' ')} {verdict}", style=_COLOURS.get(verdict, "")),
+            Text(f"{GLYPHS.get(verdict, ' ')} {verdict}", style=_colour(verdict)),
             Text(signed_percent(None if value is None else value - 1), style=style),
             Text(change_interval(variant.get("ci95")), style=style),
             Text(str(variant.get("blocks") or MISSING), style=style),
@@ -67,3 +61,7 @@ def verdict_table(verdicts: Mapping[str, Any]) -> Table:
         table.caption = Text(clean("Against its verdict, " + "; ".join(against)))
         table.caption_justify = "left"
     return table
+
+
+def _colour(verdict: str) -> str:
+    return _COLOURS.get(VERDICTS[Verdict(verdict)].colour, "") if verdict in ORDER else ""

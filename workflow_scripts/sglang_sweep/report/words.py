@@ -15,50 +15,14 @@ from sglang_sweep.report.numbers import (
     threshold,
 )
 from sglang_sweep.statistics.metrics import METRICS
+from sglang_sweep.verdict.decision import VERDICTS
 
 Variant = Mapping[str, Any]
 
-# The order of reading: decided, open, not believed, cannot run, still to come.
-ORDER = (
-    "WIN",
-    "LOSS",
-    "NO_DIFFERENCE",
-    "INCONCLUSIVE",
-    "CONFOUNDED",
-    "STALE",
-    "WRONG_OUTPUT",
-    "NO_OP",
-    "DEAD_END",
-    "PLANNED",
-)
-BELIEVED = frozenset({"WIN", "LOSS", "NO_DIFFERENCE", "INCONCLUSIVE"})
-
-PHRASES = {
-    "WIN": ("win", "wins"),
-    "LOSS": ("loss", "losses"),
-    "NO_DIFFERENCE": ("shown to make no difference", "shown to make no difference"),
-    "INCONCLUSIVE": ("still inconclusive", "still inconclusive"),
-    "CONFOUNDED": ("confounded", "confounded"),
-    "STALE": ("stale", "stale"),
-    "WRONG_OUTPUT": ("with wrong output", "with wrong output"),
-    "NO_OP": ("no-op", "no-ops"),
-    "DEAD_END": ("dead end", "dead ends"),
-    "PLANNED": ("planned", "planned"),
-}
-
-# A shape for each verdict: colour is never the only sign. Text characters, not emoji.
-GLYPHS = {
-    "WIN": "▲",
-    "LOSS": "▼",
-    "NO_DIFFERENCE": "=",
-    "INCONCLUSIVE": "?",
-    "CONFOUNDED": "≠",
-    "STALE": "◷",
-    "WRONG_OUTPUT": "!",
-    "NO_OP": "∅",
-    "DEAD_END": "×",
-    "PLANNED": "·",
-}
+ORDER = tuple(map(str, VERDICTS))
+BELIEVED = frozenset(str(verdict) for verdict, about in VERDICTS.items() if about.believed)
+PHRASES = {str(verdict): (about.one, about.many) for verdict, about in VERDICTS.items()}
+GLYPHS = {str(verdict): about.glyph for verdict, about in VERDICTS.items()}
 
 
 def unit_of(metric: str) -> str:
@@ -138,6 +102,12 @@ def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
     if verdict == "WRONG_OUTPUT":
         reason = str((variant.get("correctness") or {}).get("reason") or "answers differ from the baseline's")
         return f"{reason[:1].upper()}{reason[1:].rstrip('.')}; its speed does not count."
+    if verdict == "UNSTABLE":
+        reasons = "; ".join(str(reason) for reason in variant.get("reasons") or [])
+        seen = f" ({signed_percent(gain)} where it ran)" if gain is not None else ""
+        return f"{reasons[:1].upper()}{reasons[1:]}{seen}."
+    if verdict == "OUTRUN":
+        return "Left behind in the race; nothing is claimed about it."
     if verdict == "STALE":
         return "Its baseline is not contemporary; measure again beside a fresh one."
     if verdict == "PLANNED":
@@ -146,25 +116,46 @@ def meaning(variant: Variant, smallest_effect: float | None = None) -> str:
 
 
 def elsewhere_words(variant: Variant, smallest_effect: float | None) -> str:
-    """Return what the verdict's metric does on other workloads where that contradicts the verdict; else nothing.
+    """Return what other objectives do that the verdict does not say; else nothing.
 
-    It contradicts when the whole 95 % interval lies beyond the smallest effect, on the side that the verdict does
-    not name. These intervals are not corrected for the number of workloads.
+    Of each workload what is worst, a loss that is shown before one that is not excluded; gains beside a verdict that
+    is no WIN. These intervals are not corrected for the number of objectives.
     """
-    row, verdict = primary_metric(variant), variant["verdict"]
-    if row is None or verdict not in BELIEVED:
+    verdict, primary = variant["verdict"], primary_metric(variant) or {}
+    if verdict not in BELIEVED or is_noise_arm(variant):
         return ""
-    edge, said = 1 + (smallest_effect or 0.0), {"WIN": 1, "LOSS": -1}.get(verdict, 0)
+    kinds = {
+        "WIN": ("worse", "not_excluded", "not_measured"),
+        "NO_DIFFERENCE": ("worse", "better", "not_excluded", "not_measured"),
+        "LOSS": ("better",),
+    }.get(verdict, ("worse", "better"))
     found = []
-    for other in variant.get("metrics") or []:
-        ends = [end for end in other.get("ci95") or () if end is not None]
-        if other["metric"] != row["metric"] or other["workload"] == row["workload"] or len(ends) < 2:
-            continue
-        side = 1 if min(ends) > edge else -1 if max(ends) < 1 / edge else 0
-        if side not in (0, said):
-            change = f"{signed_percent(other['ratio'] - 1)} {change_interval(other['ci95'])}"
-            found.append(f"{change} on {other['workload']}")
+    rows = sorted(
+        (row for row in variant.get("elsewhere") or [] if row["kind"] in kinds),
+        key=lambda row: (kinds.index(row["kind"]), row["metric"] != primary.get("metric")),
+    )
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        mine = [row for row in rows if row["workload"] == workload]
+        first = mine[0]
+        also = sum(row["kind"] == first["kind"] for row in mine) - 1
+        where = (
+            f"{_objective(first, primary)}{f' and {also} more' if also and first['kind'] == 'worse' else ''}"
+        )
+        if first["kind"] in ("worse", "better"):
+            found.append(f"{signed_percent(first['ratio'] - 1)} {change_interval(first['ci95'])}{where}")
+        elif first["kind"] == "not_excluded":
+            low = min(row["ci95"][0] for row in mine if row["metric"] == first["metric"])
+            found.append(f"up to {signed_percent(low - 1)}{where} is not excluded")
+        else:
+            found.append(f"too little is measured{where}")
     return ", ".join(found)
+
+
+def _objective(row: Mapping[str, Any], primary: Mapping[str, Any]) -> str:
+    same_metric = row["metric"] == primary.get("metric")
+    same_workload = row["workload"] == primary.get("workload")
+    metric = "" if same_metric else f" in {label_of(row['metric'])}"
+    return f"{metric}{'' if same_workload else ' on ' + str(row['workload'])}"
 
 
 def _primary_workload(variant: Variant) -> str:
@@ -201,13 +192,18 @@ def _measured(variant: Variant, gain: float | None, elsewhere: str) -> str:
         before, after = significant(row["baseline_mean"]), quantity(row["variant_mean"], unit)
         values = f" ({label_of(row['metric'])} {before} → {after})"
     control = "; a control, its accept length is simulated" if is_control(variant) else ""
+    reasons = "; ".join(str(reason) for reason in variant.get("reasons") or [])
+    control += f"; {reasons}" if reasons else ""
     but = f"; on {_primary_workload(variant)}, but {elsewhere}" if elsewhere else ""
     return f"{better} by {percent(None if gain is None else abs(gain))}{least}{values}{control}{but}."
 
 
 def _inconclusive(variant: Variant, gain: float | None, elsewhere: str) -> str:
     more = variant.get("more_blocks")
+    fresh = variant.get("fresh_blocks")
     settle = f"; about {count(more, 'more block')} would settle it" if more else ""
+    if fresh:
+        settle = f"; a new campaign of about {count(fresh, 'block')} would settle it (these were tested once)"
     seen = f" ({signed_percent(gain)} so far)" if gain is not None else ""
     reasons = "; ".join(str(reason) for reason in variant.get("reasons") or [])
     why = reasons[:1].upper() + reasons[1:] if reasons else "Neither a difference nor equality is shown yet"

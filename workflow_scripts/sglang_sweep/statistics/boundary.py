@@ -21,19 +21,25 @@ calculations for sequential t, chi-squared and F tests", Biometrika 78).
 
 from __future__ import annotations
 
+import json
 import math
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import interpolate, optimize, special, stats
 
-from sglang_sweep.statistics import crossing_table
-
 FIRST_LOOK = 3
 LAST_LOOK = 40
-PRIOR_DF = 8
-"""Weight of the launch noise seen in the other arms, see `sequential`."""
+PRIOR_DFS = (0, 2, 4, 8)
+"""Weights that the launch noise seen in the other arms may have, see `sequential`: each has a table."""
+
+PRIOR_DF = PRIOR_DFS[-1]
+
+TABLE = Path(__file__).with_name("crossing.json")
+"""What `exact_crossing` gives on a grid, since computing it takes minutes."""
 
 NODES, POINTS = 240, 64
 """Interpolation nodes over v and Gauss points over the new angle."""
@@ -48,7 +54,7 @@ def weight(n: int) -> float:
     """
     if not FIRST_LOOK <= n <= LAST_LOOK:
         return 0.0
-    return n / 10 if n <= 10 else (10 / n) ** 3
+    return math.sqrt(n / 10) if n <= 10 else (10 / n) ** 3
 
 
 def crossing(x: float, prior_df: int = 0) -> float:
@@ -77,15 +83,23 @@ def look_level(n: int, level: float, prior_df: int = 0) -> float:
     return weight(n) * limit(level, prior_df)
 
 
+@lru_cache(maxsize=1)
+def tabulated() -> dict[str, Any]:
+    """The content of `TABLE`: ``x``, and ``chance`` by prior degrees of freedom."""
+    content: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return content
+
+
 @lru_cache(maxsize=8)
 def _table(prior_df: int) -> tuple[float, float, interpolate.CubicSpline]:
     """The tabulated crossing chances as a spline of log over log."""
-    x, chance = crossing_table.X, crossing_table.CHANCE[prior_df]
+    table = tabulated()
+    x, chance = table["x"], table["chance"][str(prior_df)]
     return x[0], x[-1], interpolate.CubicSpline(np.log(x), np.log(chance))
 
 
 def exact_crossing(x: float, prior_df: int, nodes: int = NODES, points: int = POINTS) -> float:
-    """Compute `crossing` by the recursion; a second or so. `crossing_table` holds what it gives."""
+    """Compute `crossing` by the recursion; a second or so. `TABLE` holds what it gives."""
     ahead: interpolate.CubicSpline | None = None
     start = 2 if prior_df == 0 else 1
     for n in range(LAST_LOOK - 1, start - 1, -1):
@@ -136,10 +150,8 @@ def _gauss(start: Array, stop: Array, points: int) -> tuple[Array, Array]:
     return middle + reach * x, reach * w
 
 
-if __name__ == "__main__":  # python -m sglang_sweep.statistics.boundary > .../crossing_table.py
+if __name__ == "__main__":  # python -m sglang_sweep.statistics.boundary
     grid = [float(format(x, ".6g")) for x in np.exp(np.linspace(math.log(1e-10), math.log(0.98), 64))]
-    chance = {d: [float(format(exact_crossing(x, d), ".6g")) for x in grid] for d in (0, PRIOR_DF)}
-    print(
-        '"""What `boundary.exact_crossing` gives, since computing it takes a minute. Made by that module."""\n'
-    )
-    print(f"X = {grid}\nCHANCE = {chance}")
+    made = {d: [float(format(exact_crossing(x, d), ".6g")) for x in grid] for d in PRIOR_DFS}
+    about = "What boundary.exact_crossing gives; made by python -m sglang_sweep.statistics.boundary"
+    TABLE.write_text(json.dumps({"about": about, "x": grid, "chance": made}) + "\n", encoding="utf-8")

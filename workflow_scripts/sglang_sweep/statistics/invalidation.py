@@ -1,8 +1,12 @@
-"""Rules, fixed beforehand, that remove a launch or a window: equal for all arms and blind to the result.
+"""Rules, fixed beforehand, about a launch or a window: equal for all arms and blind to the result.
 
 A rule sees one `launch.json` record, never another arm and never a ratio, so it cannot prefer an arm. It
 answers with what it saw, or None. Thresholds are constants here, not configuration: a rule tuned after the
 numbers are known is no rule.
+
+What a rule removes from one launch is removed from those it is compared with (`launches.paired_values`), and
+how often a rule spoke is compared between arms (`verdict.outcomes`): a rule that speaks of what the variant does
+to requests can withhold a WIN.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ COLD_TOLERANCE = 0.10
 class Rule:
     """``check(launch, window)`` says what it saw, or None; rules of scope 'launch' get an empty window.
 
-    A rule ``needs`` a key of the windows that older records and hosts without GPUs lack.
+    A rule ``needs`` a key of the windows that older records and hosts without GPUs lack. Where it does not
+    ``remove``, what it saw stays in the numbers as the loss it is. An ``outcome`` is what the variant did to
+    requests, in these words.
     """
 
     id: str
@@ -39,16 +45,19 @@ class Rule:
     description: str
     check: Callable[[Launch, Window], str | None]
     needs: str | None = None
+    removes: bool = True
+    outcome: str | None = None
 
 
 @dataclass(frozen=True)
 class Removal:
-    """What a rule removed: a window (its index in the launch) or, where ``window`` is None, the whole
-    launch."""
+    """What a rule saw in a window (its index in the launch) or, where ``window`` is None, in the whole launch,
+    and whether that is thereby removed."""
 
     rule: str
     window: int | None
     saw: str
+    removes: bool = True
 
 
 def _throttled(launch: Launch, _: Window) -> str | None:
@@ -149,11 +158,24 @@ RULES: tuple[Rule, ...] = (
         _throttled_window,
         needs="gpus",
     ),
-    Rule("kv_retraction", "window", "requests were retracted: it was measured under eviction", _retracted),
+    Rule(
+        "kv_retraction",
+        "window",
+        "requests were retracted; the window counts, with what that cost",
+        _retracted,
+        removes=False,
+        outcome="retracts requests",
+    ),
     Rule(
         "latency_inconsistent", "window", "TPOT, TTFT and end-to-end latency disagree", _latency_inconsistent
     ),
-    Rule("incomplete_requests", "window", "fewer requests completed than were asked", _incomplete),
+    Rule(
+        "incomplete_requests",
+        "window",
+        "fewer requests completed than were asked; goodput and completion count all the same",
+        _incomplete,
+        outcome="fails requests",
+    ),
     Rule(
         "token_mismatch",
         "window",
@@ -164,8 +186,14 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+RULE = {rule.id: rule for rule in RULES}
+
+UNSURVIVED = {"goodput", "completion"}
+"""What counts in a window in which requests failed; the speed of the survivors could flatter."""
+
+
 def removals(launch: Launch) -> list[Removal]:
-    """Return what the rules remove from one launch; windows that it had marked itself come first."""
+    """Return what the rules saw in one launch; windows that it had marked itself come first."""
     found: list[Removal] = []
     for index, window in enumerate(launch.get("windows") or []):
         if window.get("valid") is False:
@@ -174,12 +202,12 @@ def removals(launch: Launch) -> list[Removal]:
     for rule in RULES:
         if rule.scope == "launch":
             saw = rule.check(launch, {})
-            found += [Removal(rule.id, None, saw)] if saw else []
+            found += [Removal(rule.id, None, saw, rule.removes)] if saw else []
             continue
         for index, window in enumerate(launch.get("windows") or []):
             saw = rule.check(launch, window)
             if saw and not any(r.window == index and r.rule == rule.id for r in found):
-                found.append(Removal(rule.id, index, saw))
+                found.append(Removal(rule.id, index, saw, rule.removes))
     return found
 
 

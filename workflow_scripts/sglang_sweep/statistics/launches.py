@@ -1,74 +1,106 @@
-"""From launch records to numbers: windows averaged, invalid ones removed and listed, pairs that are
-contemporary."""
+"""From launch records to numbers: windows paired by index between arms, removed in all or in none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from sglang_sweep.statistics.invalidation import Launch, Removal, removals
-from sglang_sweep.statistics.metrics import METRICS, oriented
+from sglang_sweep.statistics.invalidation import UNSURVIVED, Launch, Removal, removals
+from sglang_sweep.statistics.metrics import METRICS
+
+Key = tuple[str, str]
+"""Workload and metric."""
+
+NOTHING_DELIVERED = "nothing_delivered"
+"""What is noted of a launch whose throughput or goodput is zero on a workload."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One launch reduced to what the statistics use; ``raw`` is by (workload, metric), in the metric's
-    unit."""
+    """One launch reduced to what the statistics use; ``values`` by (workload, metric) and index of the window, in
+    the metric's unit, without what rules removed."""
 
     arm: str
     block: int
     started: datetime
     host_class: str | None
+    host: str | None
     gpus: str | None
     outcome: str
     cause: str | None
     file: str
-    raw: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    values: Mapping[Key, Mapping[int, float]] = field(default_factory=dict)
     removed: tuple[Removal, ...] = ()
+
+    @cached_property
+    def raw(self) -> dict[Key, float]:
+        """The mean of each metric over the launch's own windows."""
+        return {key: _mean(windows.values()) for key, windows in self.values.items()}
+
+    @cached_property
+    def seen(self) -> frozenset[str]:
+        """The rules that spoke of this launch or one of its windows."""
+        empty = any(value == 0 for (_, metric), value in self.raw.items() if METRICS[metric].higher_is_better)
+        return frozenset([r.rule for r in self.removed] + [NOTHING_DELIVERED] * empty)
 
     @property
     def lost(self) -> str | None:
         """The rules that removed the whole launch, or all its windows; None if a value is left."""
-        if self.outcome != "completed" or self.raw:
+        if self.outcome != "completed" or self.values:
             return None
-        return ", ".join(dict.fromkeys(r.rule for r in self.removed)) or "no_windows"
+        return ", ".join(dict.fromkeys(r.rule for r in self.removed if r.removes)) or "no_windows"
 
 
 Arms = Mapping[str, Sequence[Measured]]
 
 
 def measured(launch: Launch) -> Measured:
-    """Reduce one record. A launch-wide removal leaves no value; windows removed leave the mean of the
-    others."""
+    """Reduce one record. A launch-wide removal leaves no value; of a window in which requests failed only what
+    counts the failed ones is left."""
     removed = tuple(removals(launch)) if launch["outcome"] == "completed" else ()
-    whole = any(r.window is None for r in removed)
-    dropped = {r.window for r in removed}
+    whole = any(r.window is None and r.removes for r in removed)
+    dropped: dict[int, set[str]] = {}
+    for r in removed:
+        if r.removes and r.window is not None:
+            dropped.setdefault(r.window, set()).add(r.rule)
+    values: dict[Key, dict[int, float]] = {}
+    for position, window in enumerate([] if whole else launch.get("windows") or []):
+        for metric, value in _kept(window, dropped.get(position, set())).items():
+            values.setdefault((window["workload"], metric), {})[window.get("window", position)] = value
     host = launch.get("host") or {}
     return Measured(
         arm=launch["variant"],
         block=launch["block"],
         started=datetime.fromisoformat(launch["started_at"]),
         host_class=host.get("class_digest"),
+        host=host.get("hostname"),
         gpus=host.get("gpus_digest"),
         outcome=launch["outcome"],
         cause=launch.get("cause"),
         file=launch.get("file")
         or f"launches/{launch['variant']}-{launch['key']}/block-{launch['block']}/launch.json",
-        raw={} if whole else _means(w for i, w in enumerate(launch.get("windows") or []) if i not in dropped),
+        values=values,
         removed=removed,
     )
 
 
-def _means(windows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
-    values: dict[tuple[str, str], list[float]] = {}
-    for window in windows:
-        for metric in METRICS:
-            value = (window.get("metrics") or {}).get(metric)
-            if value is not None:
-                values.setdefault((window["workload"], metric), []).append(float(value))
-    return {key: sum(v) / len(v) for key, v in values.items()}
+def _kept(window: Mapping[str, Any], dropped: set[str]) -> dict[str, float]:
+    """The metrics of a window that count. Zero is a value, but a latency of zero is that of no request."""
+    if dropped - {"incomplete_requests"}:
+        return {}
+    metrics = window.get("metrics") or {}
+    done, failed = metrics.get("completed"), metrics.get("failed") or 0
+    shown = {name: float(metrics[name]) for name in METRICS if metrics.get(name) is not None}
+    if done is not None and done + failed > 0:
+        shown["completion"] = done / (done + failed)
+    shown = {name: value for name, value in shown.items() if value > 0 or METRICS[name].higher_is_better}
+    if not dropped:
+        return shown
+    # Nothing completed: its throughput is zero and nobody survived to flatter it.
+    return {name: value for name, value in shown.items() if name in UNSURVIVED or (done == 0 and value == 0)}
 
 
 def by_arm(launches: Iterable[Launch]) -> dict[str, list[Measured]]:
@@ -97,31 +129,43 @@ def contemporary(a: Measured, b: Measured, hours: float) -> bool:
     return abs((a.started - b.started).total_seconds()) <= hours * 3600
 
 
-def paired_values(
-    arms: Arms, arm: str, baselines: Sequence[str], key: tuple[str, str], hours: float
-) -> tuple[dict[str, dict[int, float]], set[int]]:
-    """Return `ratios.Values` of one arm beside its contemporary baselines, and the blocks whose pair is
-    stale.
+@dataclass(frozen=True)
+class Paired:
+    """Means of one metric by arm and block, over the windows that an arm and its baselines have in common, in the
+    metric's unit; and the blocks whose baselines are not contemporary."""
 
-    Values are oriented so that larger is better; zeros (a goodput of nothing) have no logarithm and are
-    left out. A block is stale when it has a baseline value but none that is contemporary.
+    values: Mapping[str, Mapping[int, float]]
+    stale: frozenset[int] = frozenset()
+
+
+def paired_values(arms: Arms, arm: str, baselines: Sequence[str], key: Key, hours: float) -> Paired:
+    """Pair one arm with its contemporary baselines.
+
+    Windows of one index hold the same prompts, so only indices that all of them have are compared: what a rule
+    removed in one is removed in all. A zero has no logarithm and counts as half the least value that any launch
+    has, whichever arm it is in.
     """
+    floor = min((m.raw[key] for ms in arms.values() for m in ms if m.raw.get(key, 0) > 0), default=0.0) / 2
     values: dict[str, dict[int, float]] = {name: {} for name in (arm, *baselines)}
     stale: set[int] = set()
     for mine in arms.get(arm, ()):
-        if mine.raw.get(key, 0) <= 0:
-            continue
+        own = set(mine.values.get(key, ()))
         beside = [
-            (name, launch)
+            (name, b)
             for name in baselines
-            for launch in arms.get(name, ())
-            if launch.block == mine.block and launch.raw.get(key, 0) > 0
+            for b in arms.get(name, ())
+            if b.block == mine.block and own.intersection(b.values.get(key, ()))
         ]
         fresh = [(name, b) for name, b in beside if contemporary(mine, b, hours)]
-        if fresh:
-            values[arm][mine.block] = oriented(key[1], mine.raw[key])
-            for name, b in fresh:
-                values[name][mine.block] = oriented(key[1], b.raw[key])
-        elif beside:
-            stale.add(mine.block)
-    return values, stale
+        if not fresh:
+            stale.update({mine.block} if beside else ())
+            continue
+        common = own.intersection(*(b.values[key] for _, b in fresh))
+        for name, launch in [(arm, mine), *fresh] if common and floor else []:
+            values[name][mine.block] = _mean(launch.values[key][i] for i in common) or floor
+    return Paired(values, frozenset(stale))
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)

@@ -40,14 +40,10 @@ class Comparison:
     equivalence_p: float | None
 
 
-def block_logs(values: Values, arm: str, baseline: str, prime: str) -> dict[int, list[float]]:
+def block_logs(values: Values, arm: str, others: Sequence[str]) -> dict[int, list[float]]:
     """Return, by block, the log of the arm's value followed by those of the baseline launches it is set
-    against.
-
-    For the arm A' that is A alone, for every other arm A and A'; where one of them is missing the other
-    serves. Blocks without the arm or without a baseline are left out.
+    against: ``others`` that are there. Blocks without the arm or without a baseline are left out.
     """
-    others = [baseline] if arm == prime else [baseline, prime]
     logs: dict[int, list[float]] = {}
     for block, value in sorted(values.get(arm, {}).items()):
         beside = [values[other][block] for other in others if block in values.get(other, {})]

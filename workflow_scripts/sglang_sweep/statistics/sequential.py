@@ -5,33 +5,29 @@ its p-values but that each is valid (Maurer and Bretz 2013, "Multiple testing in
 
 Spread: after three blocks an arm has two degrees of freedom, and a t-test with two wastes most of what was
 measured. The noise of a launch is largely that of the host, so every other arm and the A/A' pair say
-something about it. Their pooled variance s0^2 enters as `boundary.PRIOR_DF` = 8 more degrees of freedom,
-the moderated t of Smyth (2004, "Linear models and empirical Bayes methods for assessing differential
-expression"):
+something about it. Their variance s0^2 enters as d0 more degrees of freedom, the moderated t of Smyth (2004,
+doi:10.2202/1544-6115.1027):
 
-s^2 = (8 s0^2 + (n - 1) s_own^2) / (8 + n - 1),  t with 8 + n - 1 degrees of freedom
+s^2 = (d0 s0^2 + (n - 1) s_own^2) / (d0 + n - 1),  t with d0 + n - 1 degrees of freedom
 
-which is exact if the variance of arms scatters like s0^2 * 8 / chi2_8, that is if nine arms in ten have
-between 0.7 and 1.7 times the usual spread. It is conservative where they are alike. Against an arm noisier
-still: it never gets less than its own spread; a difference must also convince by the sequential t-test of
-its own spread alone, at alpha without Holm; equivalence also by its own plain TOST; and the interval is
-never narrower than its own.
+d0 is estimated from how much the arms' variances scatter (`spread.prior`), at most 8; arms far noisier than the
+others are left out of s0, so that one bad arm does not blur quiet ones. A noisy arm is judged alone as well: it never
+gets less than its own spread; a difference must also convince by the sequential t-test of its own spread, at alpha
+without Holm; equivalence also by its own plain TOST; and the interval is never narrower than its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
 from sglang_sweep.statistics import boundary
-from sglang_sweep.verdict.decision import Design
-
-Ratios = Mapping[int, float]
-"""Log ratio of an arm by block."""
+from sglang_sweep.statistics.design import Design
+from sglang_sweep.statistics.spread import Noise, Ratios, prior, variance_of
 
 
 @dataclass(frozen=True)
@@ -71,25 +67,14 @@ def looks(ratios: Ratios, others: Sequence[Ratios] = ()) -> list[Look]:
     blocks = sorted(ratios)
     for n in range(boundary.FIRST_LOOK, min(len(blocks), boundary.LAST_LOOK) + 1):
         own = np.array([ratios[block] for block in blocks[:n]])
-        variance, prior_df = float(own.var(ddof=1)), 0
-        pooled, df = pooled_variance(others, blocks[n - 1])
-        if df >= 2:
-            prior_df = boundary.PRIOR_DF
-            moderated = (prior_df * pooled + (n - 1) * variance) / (prior_df + n - 1)
+        variance = float(own.var(ddof=1))
+        beside = [variance_of(other, blocks[n - 1]) for other in others]
+        shared, prior_df = prior(Noise(variance, n - 1), beside)
+        if prior_df:
+            moderated = (prior_df * shared + (n - 1) * variance) / (prior_df + n - 1)
             variance = max(variance, moderated)
         found.append(Look(n, float(own.mean()), math.sqrt(variance / n), prior_df))
     return found
-
-
-def pooled_variance(arms: Sequence[Ratios], last_block: int) -> tuple[float, int]:
-    """Return the variance within arms over blocks up to `last_block`, and its degrees of freedom (0 if
-    none)."""
-    total, df = 0.0, 0
-    for ratios in arms:
-        d = np.array([ratio for block, ratio in ratios.items() if block <= last_block])
-        if d.size > 1:
-            total, df = total + float(((d - d.mean()) ** 2).sum()), df + d.size - 1
-    return (total / df if df else 0.0), df
 
 
 def sequential_p(history: Sequence[Look]) -> float:
@@ -131,7 +116,7 @@ def levels(n: int, design: Design, undecided: int) -> tuple[float, float]:
 
     Holm lets the strongest of the undecided variants use at least alpha divided by their number.
     """
-    if design.mode != "adaptive":
+    if not design.adaptive:
         return design.alpha / undecided, design.alpha
     prior = boundary.PRIOR_DF
     return 2 * boundary.look_level(n, design.alpha / undecided / 2, prior), boundary.look_level(

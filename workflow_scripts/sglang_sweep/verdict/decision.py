@@ -1,50 +1,115 @@
-"""From what is known about a variant to one verdict, in a fixed order of precedence."""
+"""The verdicts, in one table, and the way to one: from what is known about a variant, in a fixed order."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from sglang_sweep.statistics.design import MIN_BLOCKS, Design
 
 
 class Verdict(StrEnum):
-    """The design's verdicts."""
+    """What can be concluded about a variant; `VERDICTS` says the rest."""
 
     WIN = "WIN"
     LOSS = "LOSS"
     NO_DIFFERENCE = "NO_DIFFERENCE"
     INCONCLUSIVE = "INCONCLUSIVE"
-    DEAD_END = "DEAD_END"
-    NO_OP = "NO_OP"
+    UNSTABLE = "UNSTABLE"
+    OUTRUN = "OUTRUN"
     CONFOUNDED = "CONFOUNDED"
-    WRONG_OUTPUT = "WRONG_OUTPUT"
     STALE = "STALE"
+    WRONG_OUTPUT = "WRONG_OUTPUT"
+    NO_OP = "NO_OP"
+    DEAD_END = "DEAD_END"
     PLANNED = "PLANNED"
 
 
+@dataclass(frozen=True)
+class About:
+    """How one variant and how many of a verdict are called, what it means, its sign, and its class of colour.
+
+    Of a ``believed`` verdict the number counts. An arm is launched again after it ``always``, in ``fixed`` mode
+    only, or ``never``.
+    """
+
+    one: str
+    many: str
+    meaning: str
+    glyph: str
+    colour: str
+    marker: str
+    believed: bool = False
+    goes_on: str = "never"
+
+
+VERDICTS: dict[Verdict, About] = {
+    Verdict.WIN: About(
+        "win", "wins", "better by at least the smallest effect of interest", "▲", "win", "^", True, "fixed"
+    ),
+    Verdict.LOSS: About(
+        "loss", "losses", "worse by at least the smallest effect of interest", "▼", "loss", "v", True, "fixed"
+    ),
+    Verdict.NO_DIFFERENCE: About(
+        "shown to make no difference",
+        "shown to make no difference",
+        "shown to lie within the smallest effect of interest",
+        "=",
+        "same",
+        "s",
+        True,
+        "fixed",
+    ),
+    Verdict.INCONCLUSIVE: About(
+        "still inconclusive",
+        "still inconclusive",
+        "neither is shown, or something speaks against the mean",
+        "?",
+        "open",
+        "o",
+        True,
+        "always",
+    ),
+    Verdict.UNSTABLE: About(
+        "unstable",
+        "unstable",
+        "crashes, fails requests or retracts them in some launches, more often than the baseline",
+        "~",
+        "doubt",
+        "*",
+        False,
+        "fixed",
+    ),
+    Verdict.OUTRUN: About(
+        "outrun", "outrun", "left behind in a race; nothing is claimed", "»", "open", ">", False, "never"
+    ),
+    Verdict.CONFOUNDED: About(
+        "confounded",
+        "confounded",
+        "an undeclared setting differs that can move performance",
+        "≠",
+        "doubt",
+        "X",
+    ),
+    Verdict.STALE: About(
+        "stale", "stale", "its baseline is not contemporary", "◷", "old", "D", False, "always"
+    ),
+    Verdict.WRONG_OUTPUT: About(
+        "with wrong output",
+        "with wrong output",
+        "its answers differ from the baseline's beyond the tolerance",
+        "!",
+        "doubt",
+        "P",
+    ),
+    Verdict.NO_OP: About("no-op", "no-ops", "ran, but the change was never active", "∅", "open", "d"),
+    Verdict.DEAD_END: About("dead end", "dead ends", "cannot run here, with the cause", "×", "open", "x"),
+    Verdict.PLANNED: About("planned", "planned", "not measured yet", "·", "open", ".", False, "always"),
+}
+"""In the order of reading: decided, open, not believed, cannot run, still to come."""
+
 CONFIRMING_LAUNCHES = 2
 """A failure, or a change that never engaged, is believed after this many launches that agree."""
-
-MIN_BLOCKS = 3
-"""WIN, LOSS and NO_DIFFERENCE need this many: with two, the spread rests on one difference."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """What decides verdicts in a campaign's design; ``smallest_effect`` is relative (0.02 is 2 %)."""
-
-    smallest_effect: float = 0.02
-    alpha: float = 0.05
-    mode: str = "fixed"
-    blocks: int = 6
-    max_blocks: int = 10
-    aa_alpha: float = 0.01
-    contemporary_hours: float = 24.0
-
-    @property
-    def margin(self) -> float:
-        """The smallest effect on the log scale: ratios between 1/(1+s) and 1+s are 'no difference'."""
-        return math.log1p(self.smallest_effect)
 
 
 @dataclass(frozen=True)
@@ -52,7 +117,9 @@ class VariantFacts:
     """All that a verdict rests on. p-values are None where nothing could be tested.
 
     ``p_holm`` is the difference test, adjusted for all variants (and in adaptive mode for all looks);
-    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all.
+    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all. ``misbehaves``
+    says what it does to requests more often than the baseline, ``doubts`` what else makes its mean no fair
+    comparison, ``notes`` what must be known beside any verdict: sentences all.
     """
 
     is_prime: bool = False
@@ -67,9 +134,13 @@ class VariantFacts:
     confounds: tuple[str, ...] = ()
     stale_pairs: int = 0
     removed: tuple[str, ...] = ()
+    misbehaves: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     blocks: int = 0
     log_ratio: float | None = None
     p_holm: float | None = None
+    p_value: float | None = None
     p_exact: float | None = None
     exact_reachable: bool = False
     equivalence_p: float | None = None
@@ -86,7 +157,11 @@ class Decision:
 
 def decide(facts: VariantFacts, design: Design) -> Decision:
     """Return the first verdict that applies; the order is the table in docs/statistics.md."""
-    return before_the_numbers(facts, design) or _by_the_numbers(facts, design)
+    early = before_the_numbers(facts, design)
+    if early:
+        return early
+    shown = _withheld(_by_the_numbers(facts, design), facts)
+    return replace(shown, reasons=(*shown.reasons, *facts.notes))
 
 
 def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
@@ -100,9 +175,9 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
         return Decision(V.DEAD_END, (f"predicted, not tried: {f.predicted_impossible}",))
     if f.launches == 0:
         return Decision(V.PLANNED, ("not launched yet",))
-    if f.same_cause_failures >= CONFIRMING_LAUNCHES and f.failures >= f.completed:
-        return Decision(V.DEAD_END, (f"{f.same_cause_failures} launches failed with {f.cause}",))
     if not f.completed:
+        if f.same_cause_failures >= CONFIRMING_LAUNCHES:
+            return Decision(V.DEAD_END, (f"{f.same_cause_failures} launches failed with {f.cause}",))
         return Decision(V.INCONCLUSIVE, (f"failed with {f.cause}; a second launch must confirm it",))
     if f.wrong_output:
         return Decision(V.WRONG_OUTPUT, (f.wrong_output,))
@@ -112,6 +187,9 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
         return Decision(V.INCONCLUSIVE, ("did not engage; a second launch must confirm it",))
     if f.confounds:
         return Decision(V.CONFOUNDED, (f"also differs in {', '.join(f.confounds)}: pin or declare it",))
+    if f.failures and not f.is_prime:
+        share = f"{f.failures} of {f.failures + f.completed} launches failed"
+        return Decision(V.UNSTABLE, (f"{share} with {f.cause}", *f.misbehaves))
     if f.blocks == 0 and f.stale_pairs:
         return Decision(V.STALE, (f"no baseline within {design.contemporary_hours:g} hours on these GPUs",))
     return None
@@ -140,4 +218,20 @@ def _by_the_numbers(f: VariantFacts, design: Design) -> Decision:
             V.INCONCLUSIVE,
             (*notes, "a difference, but not shown to reach or to miss the smallest effect of interest"),
         )
+    alone = f.p_value is not None and f.p_value <= design.alpha and not f.is_prime and not notes
+    if alone:
+        return Decision(V.INCONCLUSIVE, ("a difference only if no other variant had been tested",))
     return Decision(V.INCONCLUSIVE, (*notes, "neither a difference nor equivalence is shown"))
+
+
+def _withheld(shown: Decision, f: VariantFacts) -> Decision:
+    """No WIN and no NO_DIFFERENCE of a variant that does worse to requests, or whose mean is no fair comparison."""
+    if f.is_prime:
+        return shown
+    if f.misbehaves:
+        if shown.verdict is Verdict.LOSS:
+            return Decision(Verdict.LOSS, (*shown.reasons, *f.misbehaves))
+        return Decision(Verdict.UNSTABLE, f.misbehaves)
+    if f.doubts and shown.verdict in (Verdict.WIN, Verdict.NO_DIFFERENCE):
+        return Decision(Verdict.INCONCLUSIVE, f.doubts)
+    return Decision(shown.verdict, (*shown.reasons, *f.doubts))

@@ -8,20 +8,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sglang_sweep.statistics.arms import Tested, compare_arms
+from sglang_sweep.statistics.arms import Tested, baselines_of, compare_arms, launch_noise
+from sglang_sweep.statistics.design import MIN_BLOCKS, Design, design_from
 from sglang_sweep.statistics.holm import holm
-from sglang_sweep.statistics.launches import Arms, Measured, by_arm
-from sglang_sweep.verdict.decision import (
-    MIN_BLOCKS,
-    Decision,
-    Design,
-    VariantFacts,
-    Verdict,
-    before_the_numbers,
-    decide,
-)
+from sglang_sweep.statistics.launches import Arms, Key, Measured, by_arm
+from sglang_sweep.statistics.metrics import oriented
+from sglang_sweep.statistics.spread import Noise, outlying
+from sglang_sweep.verdict.decision import Decision, VariantFacts, Verdict, before_the_numbers, decide
+from sglang_sweep.verdict.outcomes import COLD, DOES, Outcome, more_often, outcomes
 
 Evidence = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """An arm's launches beside the others': variances of a launch, and which blocks lie apart, by log distance."""
+
+    own: Noise
+    others: Noise
+    apart: Mapping[int, float]
+    of: int
+    baseline_apart: int
+    baseline_of: int
+
+    def doubt(self, ratios: Mapping[int, float], margin: float) -> str | None:
+        """What speaks against the mean, in words: launches that lie apart more often than the baseline's, where these
+        and the others are on different sides of the smallest effect. Half of all launches apart is noise, not a mode.
+        """
+        few = more_often(len(self.apart), self.of, self.baseline_apart, self.baseline_of, 0.05, by_sight=True)
+        modes = [[x for b, x in ratios.items() if (b in self.apart) == apart] for apart in (True, False)]
+        if not few or 2 * len(self.apart) >= self.of or not all(modes):
+            return None
+        if len({_side(sum(mode) / len(mode), margin) for mode in modes}) == 1:
+            return None
+        size = math.expm1(sum(self.apart.values()) / len(self.apart))
+        return (
+            f"{len(self.apart)} of {self.of} launches {'is' if len(self.apart) == 1 else 'are'} {abs(size):.0%} "
+            f"{'slower' if size < 0 else 'faster'} than its others, {self.baseline_apart} of {self.baseline_of} of the "
+            "baseline: the mean is no answer"
+        )
+
+
+def _side(log_ratio: float, margin: float) -> int:
+    return int(log_ratio >= margin) - int(log_ratio <= -margin)
 
 
 @dataclass(frozen=True)
@@ -33,12 +62,14 @@ class Examination:
 
     design: Design
     baseline: str
-    primary: tuple[str, str]
+    primary: Key
     arms: Arms
     names: tuple[str, ...]
     family: tuple[str, ...]
     void: tuple[str, ...]
     tested: Mapping[str, Tested]
+    outcomes: Mapping[str, Sequence[Outcome]]
+    spreads: Mapping[str, Spread]
     facts: Mapping[str, VariantFacts]
     decisions: Mapping[str, Decision]
 
@@ -46,12 +77,6 @@ class Examination:
     def undecided(self) -> int:
         """How many variants Holm still has to share alpha among; at least 1."""
         return max(1, sum((self.facts[name].p_holm or 0) > self.design.alpha for name in self.family))
-
-
-def design_from(campaign_design: Mapping[str, Any]) -> Design:
-    """Read what verdicts need from a campaign's ``design``; absent keys take the defaults of the schema."""
-    known = Design.__dataclass_fields__
-    return Design(**{key: value for key, value in campaign_design.items() if key in known})
 
 
 def examine(
@@ -70,19 +95,28 @@ def examine(
     design, prime = design_from(campaign_design), f"{baseline}-prime"
     primary = (campaign_design["primary"]["workload"], campaign_design["primary"]["metric"])
     arms = by_arm(launches)
-    names = (*dict.fromkeys([*variants, *(arm for arm in arms if arm not in (baseline, prime))]), prime)
+    twins = (baseline, *(a for a in arms if a.startswith(prime)))
+    names = (*dict.fromkeys([*variants, *(arm for arm in arms if arm not in twins)]), prime)
     tested = compare_arms(arms, names, primary, design, baseline)
     void = void_reasons(tested[prime], design)
+    beside = {n: [m for b in baselines_of(n, baseline, arms) for m in arms.get(b, ())] for n in names}
+    seen = {n: outcomes(arms.get(n, ()), beside[n], design.alpha) for n in names}
+    spreads = _spreads(arms, names, twins, tested, primary, design)
     facts = {
-        name: facts_of(arms.get(name, ()), evidence.get(name, {}), tested[name], design, name == prime, void)
+        name: facts_of(
+            arms.get(name, ()), evidence.get(name, {}), tested[name], design, seen[name], spreads[name],
+            is_prime=name == prime, void=void,
+        )
         for name in names
-    }
+    }  # fmt: skip
     family = tuple(name for name in names if name != prime and _may_be_tested(facts[name], design))
     for name, p in holm({name: _p(tested[name]) for name in family}).items():
         # Shared noise earns an arm its place in the family; by its own noise alone it must convince too.
         facts[name] = replace(facts[name], p_holm=max(p, tested[name].own_p))
     decisions = {name: decide(facts[name], design) for name in names}
-    return Examination(design, baseline, primary, arms, names, family, void, tested, facts, decisions)
+    return Examination(
+        design, baseline, primary, arms, names, family, void, tested, seen, spreads, facts, decisions
+    )
 
 
 def void_reasons(prime: Tested, design: Design) -> tuple[str, ...]:
@@ -105,15 +139,47 @@ def void_reasons(prime: Tested, design: Design) -> tuple[str, ...]:
     return tuple(reasons)
 
 
+def _spreads(
+    arms: Arms,
+    names: Sequence[str],
+    twins: Sequence[str],
+    tested: Mapping[str, Tested],
+    primary: Key,
+    design: Design,
+) -> dict[str, Spread]:
+    logs = {
+        name: {m.block: math.log(oriented(primary[1], m.raw[primary])) for m in of if m.raw.get(primary)}
+        for name, of in arms.items()
+    }
+    everyone = launch_noise(tested)
+    apart = {t: len(outlying(logs, t, everyone, design.margin)) for t in twins if t in logs}
+    found = {}
+    for name in names:
+        others, beside = launch_noise(tested, without=name), [t for t in apart if t != name]
+        found[name] = Spread(
+            tested[name].noise,
+            others,
+            outlying(logs, name, others, design.margin) if name in logs else {},
+            len(logs.get(name, ())),
+            sum(apart[t] for t in beside),
+            sum(len(logs[t]) for t in beside),
+        )
+    return found
+
+
 def facts_of(
     launches: Sequence[Measured],
     evidence: Mapping[str, Any],
     tested: Tested,
     design: Design,
+    seen: Sequence[Outcome],
+    spread: Spread,
+    *,
     is_prime: bool = False,
     void: tuple[str, ...] = (),
 ) -> VariantFacts:
     """Gather what decides a variant's verdict, all but the p-value that Holm adjusts over the family."""
+    often = [o for o in seen if o.more_often]
     tried = [m for m in launches if m.outcome != "not_run"]
     causes = Counter(m.cause for m in tried if m.outcome == "failed")
     cause, agreeing = causes.most_common(1)[0] if causes else (None, 0)
@@ -137,8 +203,20 @@ def facts_of(
         ),
         stale_pairs=len(tested.stale),
         removed=tuple(m.lost for m in tried if m.lost),
+        misbehaves=tuple(o.sentence for o in often if o.what in DOES),
+        doubts=(
+            *(f"{o.sentence}: that can flatter it" for o in often if o.what not in DOES and o.what != COLD),
+            *filter(None, [spread.doubt(tested.ratios, design.margin)]),
+        ),
+        notes=tuple(
+            f"starts cold: its first window is left out in {o.launches} of {o.of} launches, the baseline's in "
+            f"{o.baseline_launches} of {o.baseline_of}"
+            for o in often
+            if o.what == COLD
+        ),
         blocks=c.blocks if c else 0,
         log_ratio=c.log_ratio if c else None,
+        p_value=c.p_value if c else None,
         p_exact=c.p_exact if c else None,
         exact_reachable=c is not None and tested.smallest_exact_p <= design.alpha,
         equivalence_p=c.equivalence_p if c else None,

@@ -11,8 +11,9 @@ from scipy import stats
 
 from sglang_sweep.statistics import power
 from sglang_sweep.statistics.boundary import LAST_LOOK, PRIOR_DF
+from sglang_sweep.statistics.design import Design
 from sglang_sweep.statistics.sequential import Look, levels
-from sglang_sweep.verdict.decision import Design, Verdict
+from sglang_sweep.verdict.decision import VERDICTS
 from sglang_sweep.verdict.session import Evidence, Examination, examine
 
 HOPELESS = 0.1
@@ -20,9 +21,6 @@ HOPELESS = 0.1
 
 OPTIMISM = 0.9
 """... even if the noise is as small as the data allow: at the lower 90 % confidence limit of its spread."""
-
-BY_THE_NUMBERS = (Verdict.WIN, Verdict.LOSS, Verdict.NO_DIFFERENCE)
-OPEN = (Verdict.INCONCLUSIVE, Verdict.PLANNED, Verdict.STALE)
 
 
 @dataclass(frozen=True)
@@ -57,14 +55,14 @@ def decide_arms(
 
 def _decide(e: Examination, name: str) -> ArmDecision:
     verdict, f, design = e.decisions[name].verdict, e.facts[name], e.design
-    most = design.max_blocks if design.mode == "adaptive" else design.blocks
-    if verdict not in OPEN and (design.mode == "adaptive" or verdict not in BY_THE_NUMBERS):
+    most = design.max_blocks if design.adaptive else design.blocks
+    if VERDICTS[verdict].goes_on not in (("always",) if design.adaptive else ("always", "fixed")):
         return ArmDecision(False, f"settled: {verdict}")
-    if e.void and design.mode == "adaptive":
+    if e.void and design.adaptive:
         return ArmDecision(False, f"the session is void: {e.void[0]}")
     if f.blocks >= most:
         return ArmDecision(False, f"{f.blocks} of {most} blocks are done")
-    if design.mode == "adaptive" and e.tested[name].history:
+    if design.adaptive and e.tested[name].history:
         chance = settling_chance(e.tested[name].history[-1], design, e.undecided)
         if chance < HOPELESS:
             return ArmDecision(

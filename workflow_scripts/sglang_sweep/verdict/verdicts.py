@@ -8,13 +8,14 @@ from typing import Any
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.files import records as record
 from sglang_sweep.verdict.analysis import analyse
+from sglang_sweep.verdict.records import Verdicts
 
 
 def build_verdicts(
     declared: Mapping[str, Any],
     launches: Sequence[Path],
     evidence: Sequence[Path],
-) -> dict[str, Any]:
+) -> Verdicts:
     """``declared`` is what ``declaration.declaration`` returns; the paths are launch.json and evidence files.
 
     Paths in the result are relative to the working directory, so that every one can be opened from there.
@@ -55,22 +56,49 @@ def build_verdicts(
                     "sglang_version": arm["sglang_version"],
                     "stack_digest": declared["stacks"][arm["stack"]]["digest"],
                     "host_class": host["class_digest"],
+                    **measured_on([r for r in records if r["variant"] == row["name"]]),
                 }
                 if "key" in arm  # what is only planned holds for nothing yet
                 else {},
             }
         )
+    return Verdicts(
+        **{
+            "schema_version": Verdicts.VERSION,
+            "campaign": declared["campaign"],
+            "question": declared["question"],
+            "baseline": {
+                name: arms[baseline][name]
+                for name in ("name", "key", "flags", "env", "stack", "model", "hypothesis")
+            },
+            "host": dict(host),
+            "stacks": dict(declared["stacks"]),
+            "design": dict(declared["design"]),
+            "generated_from": sorted(os.fspath(path) for path in [*launches, *evidence]),
+            "session": numbers["session"],
+            "variants": rows,
+        }
+    )
+
+
+def measured_on(launches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The hosts and GPUs that launches ran on, by name and by digest of the UUIDs: a verdict was shown on no other."""
+    ran = [launch["host"] for launch in launches if launch["outcome"] != "not_run"]
+    hosts, gpus = (
+        sorted({host[name] for host in ran if host.get(name)}) for name in ("hostname", "gpus_digest")
+    )
+    if not ran:
+        return {}
+    told = f", GPUs {', '.join(gpus)}" if gpus else ""
+    many = len(gpus) > 1 or len(hosts) > 1
+    unsaid = (
+        "; some launches do not say on which GPUs"
+        if gpus and any(not h.get("gpus_digest") for h in ran)
+        else ""
+    )
+    where = f"{', '.join(hosts)}{told}{unsaid}"
     return {
-        "campaign": declared["campaign"],
-        "question": declared["question"],
-        "baseline": {
-            name: arms[baseline][name]
-            for name in ("name", "key", "flags", "env", "stack", "model", "hypothesis")
-        },
-        "host": dict(host),
-        "stacks": dict(declared["stacks"]),
-        "design": dict(declared["design"]),
-        "generated_from": sorted(os.fspath(path) for path in [*launches, *evidence]),
-        "session": numbers["session"],
-        "variants": rows,
+        "hosts": hosts,
+        "gpus": gpus,
+        "measured_on": where if many or unsaid else f"one host only: {where}",
     }
