@@ -94,3 +94,7 @@ onstart:
 
 onsuccess:
     SWEEPS.summarise()
+
+
+onerror:
+    SWEEPS.summarise(log)

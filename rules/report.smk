@@ -1,66 +1,3 @@
-rule figures:
-    """Draw the ratio of each variant with its interval, and the launches over time."""
-    input:
-        verdicts="results/{campaign}/verdicts.json",
-        launches=lambda w: SWEEPS.launches(w.campaign),
-        code=sweep_workflow.code("figures.py"),
-    output:
-        ratios=report(
-            "reports/{campaign}/ratios.svg",
-            caption="../reports/captions/ratios.rst",
-            category="{campaign}",
-            labels={"what": "change against the baseline"},
-        ),
-        blocks=report(
-            "reports/{campaign}/blocks.svg",
-            caption="../reports/captions/blocks.rst",
-            category="{campaign}",
-            labels={"what": "launches over time"},
-        ),
-        windows=report(
-            "reports/{campaign}/windows.svg",
-            caption="../reports/captions/windows.rst",
-            category="{campaign}",
-            labels={"what": "windows within launches"},
-        ),
-    log:
-        "results/{campaign}/logs/figures.log",
-    conda:
-        "../envs/controller.yaml"
-    message:
-        "{wildcards.campaign}: figures"
-    script:
-        "../workflow_scripts/figures.py"
-
-
-rule tables:
-    """Write verdicts and launches as CSV."""
-    input:
-        verdicts="results/{campaign}/verdicts.json",
-        code=sweep_workflow.code("tables.py"),
-    output:
-        verdicts=report(
-            "reports/{campaign}/verdicts.csv",
-            caption="../reports/captions/verdicts.rst",
-            category="{campaign}",
-            labels={"what": "verdicts"},
-        ),
-        launches=report(
-            "reports/{campaign}/launches.csv",
-            caption="../reports/captions/launches.rst",
-            category="{campaign}",
-            labels={"what": "launches"},
-        ),
-    log:
-        "results/{campaign}/logs/tables.log",
-    conda:
-        "../envs/controller.yaml"
-    message:
-        "{wildcards.campaign}: tables"
-    script:
-        "../workflow_scripts/tables.py"
-
-
 rule gather:
     """Collect what the report shows beside the verdicts: profiles, economics, collectives, gate, predictions."""
     input:
@@ -86,41 +23,49 @@ rule gather:
 
 
 rule documents:
-    """Write findings.md, the living plan document, and index.html, the same with figures inside."""
+    """Write a campaign's report: findings.md, index.html (the same, one file), figures and tables."""
     input:
         verdicts="results/{campaign}/verdicts.json",
+        declaration="results/{campaign}/declaration.json",
         beside="results/{campaign}/report.json",
+        launches=lambda w: SWEEPS.launches(w.campaign),
         communication=lambda w: SWEEPS.communication(w.campaign),
-        figures=[
-            "reports/{campaign}/ratios.svg",
-            "reports/{campaign}/blocks.svg",
-            "reports/{campaign}/windows.svg",
-        ],
-        tables=["reports/{campaign}/verdicts.csv", "reports/{campaign}/launches.csv"],
         templates=collect(
             "reports/templates/{name}",
-            name=["findings.md.j2", "index.html.j2", "page.css"],
+            name=["index.html.j2", "page.css", "page.js", "terms.yaml"],
         ),
         code=sweep_workflow.code("documents.py"),
     output:
-        findings=report(
-            "reports/{campaign}/findings.md",
-            caption="../reports/captions/findings.rst",
-            category="{campaign}",
-            labels={"what": "findings"},
-        ),
         page=report(
             "reports/{campaign}/index.html",
             caption="../reports/captions/page.rst",
             category="{campaign}",
-            labels={"what": "page"},
+            labels={"what": "report"},
         ),
+        findings="reports/{campaign}/findings.md",
+        ratios=report(
+            "reports/{campaign}/ratios.svg",
+            caption="../reports/captions/ratios.rst",
+            category="{campaign}",
+            labels={"what": "change against the baseline"},
+        ),
+        blocks="reports/{campaign}/blocks.svg",
+        windows="reports/{campaign}/windows.svg",
+        verdicts=report(
+            "reports/{campaign}/verdicts.csv",
+            caption="../reports/captions/verdicts.rst",
+            category="{campaign}",
+            labels={"what": "verdicts"},
+        ),
+        metrics="reports/{campaign}/metrics.csv",
+        launches="reports/{campaign}/launches.csv",
+        columns="reports/{campaign}/columns.md",
     log:
         "results/{campaign}/logs/documents.log",
     conda:
         "../envs/controller.yaml"
     message:
-        "{wildcards.campaign}: findings.md and index.html"
+        "{wildcards.campaign}: report"
     script:
         "../workflow_scripts/documents.py"
 

@@ -1,4 +1,4 @@
-"""Write findings.md and index.html of one campaign. Rule: documents."""
+"""Write the report of one campaign. Rule: documents."""
 
 from pathlib import Path
 
@@ -6,12 +6,8 @@ from sglang_sweep.job import logged
 from sglang_sweep.report.documents import write_documents
 
 with logged(snakemake.log[0]):
-    communication = [Path(path) for path in snakemake.input.get("communication", [])]
-    write_documents(
-        Path(snakemake.input.verdicts),
-        Path(snakemake.input.beside),
-        [Path(path) for path in snakemake.input.figures],
-        Path(snakemake.output.findings),
-        Path(snakemake.output.page),
-        next(iter(communication), None),
+    launches, communication = (
+        [Path(x) for x in snakemake.input.get(n, [])] for n in ("launches", "communication")
     )
+    results = Path(snakemake.input.verdicts).parent
+    write_documents(results, launches, Path(snakemake.output.page).parent, next(iter(communication), None))

@@ -1,12 +1,11 @@
 """Collect what the report of one campaign shows beside the verdicts. Rule: gather."""
 
-from dataclasses import asdict
 from pathlib import Path
 
-from sglang_sweep.files.records import read_json, write_json
+from sglang_sweep.files.records import read_json
 from sglang_sweep.job import logged
 from sglang_sweep.plan.sweep import load_sweep
-from sglang_sweep.report.gather import sections
+from sglang_sweep.report.gather import report_data
 
 with logged(snakemake.log[0]):
     sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
@@ -15,5 +14,5 @@ with logged(snakemake.log[0]):
         for name in ("launches", "profiles", "communication")
     )
     verdicts = read_json(Path(snakemake.input.verdicts))
-    found = sections(sweep, verdicts, launches, profiles, next(iter(communication), None))
-    write_json(Path(snakemake.output[0]), asdict(found))
+    found = report_data(sweep, verdicts, launches, profiles, next(iter(communication), None))
+    found.write(Path(snakemake.output[0]))

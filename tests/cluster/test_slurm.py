@@ -50,12 +50,12 @@ def test_a_campaign_moves_to_slurm_and_back(slurm: None, tmp_path: Path) -> None
         (name, block) for name in ("baseline", "baseline-prime", "lpm") for block in (1, 2)
     }
     assert {r["outcome"] for r in records} == {"completed"}
-    for earlier, later in pairwise(records):  # both nodes are this machine, which measures one server at a time
+    for earlier, later in pairwise(
+        records
+    ):  # both nodes are this machine, which measures one server at a time
         assert earlier["finished_at"] <= later["started_at"]
     assert (clone.folder / "reports/small/index.html").exists()
     assert clone.ours() == []
 
     # Local Snakemake finds the same keys: nothing is measured again.
     assert "launch" not in clone.would_run()
-
-

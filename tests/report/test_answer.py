@@ -1,76 +1,85 @@
-"""A report opens with the answer, and never with one it does not have."""
+"""A report opens with what to run, and never with an answer that it does not have."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
-from sglang_sweep.report.answer import answer, fastest
+from sglang_sweep.report.answer import Campaign, answer_of
 
-
-def only(verdicts: dict[str, Any], *kept: str) -> dict[str, Any]:
-    verdicts["variants"] = [v for v in verdicts["variants"] if v["verdict"] in kept]
-    return verdicts
+Change = Callable[..., Campaign]
 
 
-def test_the_fastest_variant_opens_the_report_with_its_interval_and_values(verdicts: dict[str, Any]) -> None:
-    assert answer(verdicts)[0] == (
-        "Fastest: graph-bs-128, +9.12 % [+8.10, +10.1] % (output throughput 82.0 → 89.5 tok/s, 9 blocks)."
+def test_a_reader_of_the_first_screen_can_act(published: Campaign) -> None:
+    """What do I run, what do I gain, at what load, how sure, what does it cost me elsewhere, what did it cost?"""
+    answer = answer_of(published)
+    assert answer.headline.startswith("Run custom-all-reduce: output throughput +12.1 % ↗ better")
+    assert "at load one (1 at once)" in answer.headline
+    assert answer.command.startswith("python -m sglang.launch_server")
+    assert "--tp-size 2" in answer.command
+    assert "disable-custom-all-reduce" not in answer.command
+    assert {row.workload for row in answer.gains} == {"one", "sixteen"}
+    assert "at least 10.2 % with 95 % confidence" in answer.sure
+    assert "seen active" in answer.sure
+    assert answer.given_up.startswith("Nothing measured is shown to be worse. Too noisy to tell: mean TTFT")
+    assert "One launch varies by 0.8 %" in answer.noise
+    assert answer.cost.startswith("34 launches, ")
+    assert "2 GPUs" in answer.cost
+
+
+def test_what_became_of_the_others_is_counted_and_named(published: Campaign) -> None:
+    assert answer_of(published).rest == (
+        "The others: 1 loss (graphs-off); 1 shown to make no difference (graphs-8); 1 still inconclusive (nccl-tree);"
+        " 1 no-op (torch-symm-mem); 1 dead end (nccl-tree-unscoped); 5 not measured yet."
     )
 
 
-def test_every_other_verdict_is_counted_and_the_noise_arm_is_not(verdicts: dict[str, Any]) -> None:
-    rest = answer(verdicts)[1]
-    assert "1 loss (eagle3 −39.6 %)" in rest
-    assert "2 dead ends (ep8-flashinfer-a2a, nccl-tree-unscoped)" in rest
-    assert "1 shown to make no difference (nccl-4-channels)" in rest
+def test_model_stack_gpus_and_date_are_said(published: Campaign) -> None:
+    assert published.identity == [
+        "llama-8b-shape",
+        "SGLang 0.5.16, CUDA 13.0, Python 3.12",
+        "2x NVIDIA H200",
+        "30 November 2026",
+    ]
 
 
-def test_a_second_win_is_counted_as_one_more(verdicts: dict[str, Any]) -> None:
-    second = {**next(v for v in verdicts["variants"] if v["verdict"] == "WIN"), "name": "half", "ratio": 1.04}
-    verdicts["variants"].append(second)
-    assert answer(verdicts)[0].startswith("Fastest: graph-bs-128")
-    assert "1 more win (half +4.00 %)" in answer(verdicts)[1]
+def test_a_forced_accept_length_is_never_the_answer(change: Change) -> None:
+    answer = answer_of(change(custom_all_reduce=None))
+    assert answer.headline == "Keep the baseline: no variant is shown to be faster."
+    assert answer.run == "baseline"
+    assert "--disable-custom-all-reduce" in answer.command
+    assert answer.sure.startswith("A gain above +0.6 % is ruled out")
 
 
-def test_a_simulated_accept_length_is_a_control_and_never_the_answer(verdicts: dict[str, Any]) -> None:
-    win = next(v for v in verdicts["variants"] if v["verdict"] == "WIN")
-    loss = next(v for v in verdicts["variants"] if v["verdict"] == "LOSS")
-    control = {**win, "name": "accept-3", "ratio": 1.64, "speculation": "simulated"}
-    verdicts["variants"] = [control, loss]
-    lead, rest = answer(verdicts)
-    assert lead == "No variant is shown to be faster than the baseline."
-    assert rest.endswith(
-        "Controls with a simulated accept length, which price speculation: accept-3 +64.0 %."
+def test_a_win_that_loses_elsewhere_is_not_told_before_one_that_does_not(
+    published: Campaign, change: Change
+) -> None:
+    two = change(graphs_8={"verdict": "WIN", "ratio": 1.5})
+    assert answer_of(two).run == "custom-all-reduce"
+
+
+def test_a_void_session_answers_nothing(published: Campaign) -> None:
+    session = published.verdicts.session.model_copy(
+        update={"void": True, "reasons": ["A' against A differs"]}
     )
-    assert fastest(verdicts) is None
-    verdicts["variants"].append({**win, "speculation": None})
-    assert answer(verdicts)[0].startswith("Fastest: graph-bs-128")
-    assert fastest(verdicts)["name"] == "graph-bs-128"  # type: ignore[index]
+    void = replace(published, verdicts=published.verdicts.model_copy(update={"session": session}))
+    answer = answer_of(void)
+    assert answer.headline == "No answer: the session is void (A' against A differs)."
+    assert (answer.won, answer.sure) == (False, "Nothing is claimed.")
 
 
-def test_without_a_win_nothing_is_called_fastest(verdicts: dict[str, Any]) -> None:
-    assert answer(only(verdicts, "LOSS", "DEAD_END"))[0] == (
-        "No variant is shown to be faster than the baseline."
-    )
-    assert fastest(verdicts) is None
+def test_a_campaign_not_started_says_so(published: Campaign) -> None:
+    empty = replace(published, verdicts=published.verdicts.model_copy(update={"variants": []}), launches=[])
+    answer = answer_of(empty)
+    assert answer.headline == "No answer yet: nothing was measured against the baseline."
+    assert answer.cost == "Not known: the launches are not here."
 
 
-def test_a_campaign_of_dead_ends_says_that_nothing_could_be_measured(verdicts: dict[str, Any]) -> None:
-    assert answer(only(verdicts, "DEAD_END"))[0] == "No variant could be measured against the baseline."
-
-
-def test_a_campaign_not_started_says_so(verdicts: dict[str, Any]) -> None:
-    assert answer(only(verdicts, "PLANNED"))[0] == "Nothing is measured yet."
-
-
-def test_a_void_session_answers_nothing(verdicts: dict[str, Any]) -> None:
-    verdicts["session"] |= {"void": True, "reasons": ["A' against A differs with p = 0.002"]}
-    lead, rest = answer(verdicts)
-    assert lead.startswith("Void session: A' against A differs with p = 0.002.")
-    assert "1 win (graph-bs-128 +9.12 %)" in rest
-    assert fastest(verdicts) is None
-
-
-def test_a_campaign_without_variants_has_an_answer(verdicts: dict[str, Any]) -> None:
-    verdicts["variants"] = []
-    assert answer(verdicts) == ("Nothing is measured yet.", "")
+def test_what_is_worse_is_given_up_by_name(published: Campaign, change: Change) -> None:
+    win = next(v for v in published.candidates if v.name == "custom-all-reduce")
+    slow = [
+        row.model_copy(update={"ratio": 0.9, "ci95": (0.88, 0.92)}) if row.metric == "p99_ttft_ms" else row
+        for row in win.metrics
+    ]
+    given = answer_of(change(custom_all_reduce={"metrics": slow})).given_up
+    assert given.startswith("Worse: p99 TTFT at load one +11.1 % ↘ worse")

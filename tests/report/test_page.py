@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from functools import cache
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
-import constructed
 import pytest
-from sglang_sweep.report.figures import figure_ratios
-from sglang_sweep.report.page import inline_svg, write_page
-from sglang_sweep.report.sections import Sections
+from sglang_sweep.report.answer import Campaign
+from sglang_sweep.report.document import Document
+from sglang_sweep.report.page import Page
+from sglang_sweep.report.record import Line
+from sglang_sweep.report.view import report_of
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -58,35 +57,12 @@ def outline(page: str) -> Outline:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def page(at_example: None, document: Document) -> str:
+    return Page(Path()).html(document)
 
 
-@pytest.fixture
-def page(root: Path, verdicts: dict[str, Any], sections: Sections) -> str:
-    return written(verdicts, sections)
-
-
-@cache
-def drawn() -> str:
-    """Return a real figure, drawn once."""
-    with tempfile.TemporaryDirectory() as folder:
-        figure_ratios(constructed.verdicts(), Path(folder) / "ratios.svg")
-        return (Path(folder) / "ratios.svg").read_text(encoding="utf-8")
-
-
-def written(verdicts: dict[str, Any], sections: Sections | None = None) -> str:
-    Path("ratios.svg").write_text(drawn(), encoding="utf-8")
-    figures = {"First": Path("ratios.svg"), "Second": Path("ratios.svg")}
-    write_page(verdicts, Path("reports/c/index.html"), figures=figures, sections=sections)
-    return Path("reports/c/index.html").read_text(encoding="utf-8")
-
-
-def test_the_same_verdicts_give_the_same_bytes(
-    page: str, verdicts: dict[str, Any], sections: Sections
-) -> None:
-    assert written(verdicts, sections) == page
+def test_the_same_records_give_the_same_bytes(page: str, document: Document) -> None:
+    assert Page(Path()).html(document) == page
 
 
 def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
@@ -100,7 +76,7 @@ def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
     assert not re.findall(r"url\((?!#)", page)
 
 
-def test_ids_are_unique_although_the_figures_repeat(page: str) -> None:
+def test_ids_are_unique_although_each_figure_stands_there_twice(page: str) -> None:
     ids = outline(page).ids
     assert sorted(ids) == sorted(set(ids))
 
@@ -113,17 +89,23 @@ def test_every_link_inside_the_page_leads_somewhere(page: str) -> None:
     assert targets <= set(parsed.ids)
 
 
-def test_every_variant_has_an_article_with_its_verdict(page: str, verdicts: dict[str, Any]) -> None:
-    for v in verdicts["variants"]:
-        article = page.split(f'<article id="v-{v["name"]}"')[1].split("</article>")[0]
-        assert f"</span> {v['verdict']}</span>" in article
+def test_every_link_out_of_the_page_leads_to_a_file(page: str) -> None:
+    parsed = outline(page)
+    files = [
+        v for tag, name, v in parsed.attributes if (tag, name) == ("a", "href") and v[:1] not in ("#", "h")
+    ]
+    assert files
+    assert [file for file in files if not Path(file.split("#")[0]).is_file()] == []
 
 
-def test_a_variant_called_like_a_section_keeps_its_own_anchor(root: Path, verdicts: dict[str, Any]) -> None:
-    verdicts["variants"][1]["name"] = "session"
-    ids = outline(written(verdicts)).ids
-    assert ids.count("session") == 1
-    assert ids.count("v-session") == 1
+def test_a_quoted_log_line_opens_on_the_page_among_its_neighbours(page: str, published: Campaign) -> None:
+    dead = next(v for v in published.candidates if v.verdict == "DEAD_END")
+    line = dead.evidence[0]
+    (anchor,) = {m[1] for m in re.finditer(rf'href="#(log-\d+-L{line.line})"', page)}
+    shown = page.split(f'id="{anchor}"')[1].split("</span>")[0]
+    assert "NCCL error: invalid usage" in shown
+    before = page.split(f'id="{anchor}"')[0]
+    assert f"L{line.line - 6}" in before.rsplit("<details", 1)[1]
 
 
 def test_tables_say_what_they_are_and_head_their_columns(page: str) -> None:
@@ -133,51 +115,33 @@ def test_tables_say_what_they_are_and_head_their_columns(page: str) -> None:
     assert len(scopes) == parsed.tags.count("th")
 
 
-def test_figures_have_a_text_alternative(page: str) -> None:
-    assert '<svg role="img" aria-label="First"' in page
+def test_it_has_landmarks_a_skip_link_and_pictures_with_words(page: str) -> None:
+    parsed = outline(page)
+    assert {"header", "main", "nav"} <= set(parsed.tags)
+    assert 'class="skip" href="#variants"' in page
+    pictures = [value for tag, name, value in parsed.attributes if (tag, name) == ("svg", "aria-label")]
+    assert len(pictures) == parsed.tags.count("svg")
+    assert all(pictures)
 
 
-def test_it_follows_light_dark_and_print(page: str) -> None:
-    assert "prefers-color-scheme: dark" in page
-    assert "@media print" in page
-    assert 'name="viewport"' in page
+def test_it_follows_light_dark_narrow_and_print(page: str) -> None:
+    for words in ("prefers-color-scheme: dark", "max-width: 44rem", "@media print", 'name="viewport"'):
+        assert words in page
 
 
-def test_markup_in_logs_is_text(root: Path, verdicts: dict[str, Any], sections: Sections) -> None:
-    calm = outline(written(verdicts, sections)).tags
+def test_the_table_of_candidates_can_be_sorted_and_filtered_by_verdict(page: str) -> None:
+    table = page.split('<table class="sortable')[1].split("</table>")[0]
+    assert table.count("<tr") == 7
+    assert 'class="row-NO_DIFFERENCE"' in table
+    assert "body:has(#show-NO_DIFFERENCE:not(:checked))" in page
+
+
+def test_markup_in_records_is_text(at_example: None, change: Callable[..., Campaign]) -> None:
+    calm = outline(Page(Path()).html(report_of(change(), {}))).tags
     evil = '</pre></code></details><script>alert("1")</script><img src=x onerror=alert(1)>\x1b[31m\x00'
-    for v in verdicts["variants"]:
-        v["hypothesis"] = v["cause"] = evil
-        v["evidence"] = [e | {"text": evil} for e in v["evidence"]]
-        v["change"] = {"env": {"A": evil}} if v["change"] else {}
-    wild = outline(written(verdicts, sections))
-    assert wild.tags.count("script") == calm.count("script") == 1
+    told = {"hypothesis": evil, "cause": evil, "change": {"env": {"A": evil}}, "evidence": [Line(text=evil)]}
+    wild = outline(Page(Path()).html(report_of(change(graphs_8=told, nccl_tree_unscoped=told), {})))
+    assert wild.tags.count("script") == calm.count("script")
     assert "img" not in wild.tags
     assert any('<script>alert("1")' in text for text in wild.text)
     assert not any("\x1b" in text or "\x00" in text for text in wild.text)
-
-
-def test_all_of_the_constructed_campaign_is_on_the_page(page: str) -> None:
-    text = " ".join(outline(page).text)
-    for words in (
-        "Fastest: graph-bs-128",
-        "NCCL error: invalid usage",
-        "GPU 5 trained at Gen4 x16",
-        "TARGET_VERIFY",
-        "copies in DECODE went from 0.420",
-        "riser of GPU 5",
-        "cold_window, window 1",
-    ):
-        assert words.replace(" %", "\u00a0%") in text
-
-
-def test_an_inlined_figure_takes_the_pages_colours_and_its_own_ids() -> None:
-    svg = (
-        '<?xml version="1.0"?><svg xmlns="x"><metadata>>sglang-sweep<</metadata><g id="a" style="fill: #1f2328"/>'
-        '<use xlink:href="#a" style="fill: #0072b2" clip-path="url(#a)"/></svg>'
-    )
-    inlined = inline_svg(svg, "f1-", 'a "label"')
-    assert inlined == (
-        '<svg role="img" aria-label="a &#34;label&#34;" xmlns="x"><g id="f1-a" style="fill: currentColor"/>'
-        '<use xlink:href="#f1-a" style="fill: var(--win)" clip-path="url(#f1-a)"/></svg>'
-    )

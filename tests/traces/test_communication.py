@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sglang_sweep.costs.communication import KIB, Curve, bench_command, make_spec, measure, read_curves
-from sglang_sweep.costs.communication_figure import figure_latency
 from sglang_sweep.costs.communication_model import allreduce_bytes, cliffs, compare, growth, report
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.traces.breakdown import analyze
@@ -151,9 +150,3 @@ def test_a_result_without_measurements_says_why(tmp_path):
     path.write_text("{}")
     with pytest.raises(UserError, match="not a result"):
         read_curves(path)
-
-
-def test_the_figure_is_drawn_as_svg_and_png(nccl, tmp_path):
-    written = figure_latency(nccl, tmp_path / "latency", {"decode": 8192})
-    assert [path.suffix for path in written] == [".svg", ".png"]
-    assert all(path.stat().st_size > 5000 for path in written)

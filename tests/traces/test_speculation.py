@@ -1,6 +1,5 @@
 import pytest
 from sglang_sweep.costs.speculation import economics, throughput_of
-from sglang_sweep.costs.speculation_figure import figure_accept_length
 from sglang_sweep.errors import UserError
 from sglang_sweep.traces.breakdown import analyze
 
@@ -110,9 +109,3 @@ def test_a_launch_that_cannot_be_used_is_refused_in_words(point, message):
 def test_nothing_measured_is_refused():
     with pytest.raises(UserError, match="no launch with speculation"):
         economics(BASELINE, [], 3)
-
-
-def test_the_figure_is_drawn_as_svg_and_png_and_repeats_byte_for_byte(tmp_path):
-    found = economics(BASELINE, [RANDOM_DRAFT, SIMULATED], 3)
-    first = [path.read_bytes() for path in figure_accept_length(found, tmp_path / "a")]
-    assert first == [path.read_bytes() for path in figure_accept_length(found, tmp_path / "b.png")]

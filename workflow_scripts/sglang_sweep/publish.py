@@ -13,7 +13,6 @@ from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.files.records import read_json, write_json
 from sglang_sweep.plan.declaration import collectives_file
 from sglang_sweep.report.documents import write_documents
-from sglang_sweep.report.figures import draw_figures
 from sglang_sweep.verdict.verdicts import build_verdicts
 
 CAMPAIGN_FILES = ("declaration.json", "verdicts.json", "report.json")
@@ -22,8 +21,6 @@ EVIDENCE_FILES = ("server.log", "server_info_after.json", "metrics_before.txt", 
 """Of a launch, what evidence reads. Each request's details, traces and the client's log stay behind."""
 
 _BUCKET = re.compile(r"[^#\s{]*_bucket[{ ]")
-
-FIGURES = (Path("ratios.svg"), Path("blocks.svg"), Path("windows.svg"))
 
 
 def publish(results: Path, folder: Path) -> None:
@@ -108,15 +105,7 @@ def rebuild(folder: Path, campaign: str) -> None:
         every = [path for paths in launches.values() for path in paths]
         verdicts = build_verdicts(declared, every, evidence).model_dump(mode="json")
         write_json(results / "verdicts.json", verdicts)
-        draw_figures(verdicts, [read_json(path) for path in every], *FIGURES)
-        write_documents(
-            results / "verdicts.json",
-            results / "report.json",
-            FIGURES,
-            Path("findings.md"),
-            Path("index.html"),
-            next(iter(_collectives(results)), None),
-        )
+        write_documents(results, every, Path(), next(iter(_collectives(results)), None))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,6 +4,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +41,7 @@ DOCUMENTS = (
     "blocks.svg",
     "windows.svg",
     "verdicts.csv",
+    "metrics.csv",
     "launches.csv",
 )
 """What every campaign has in reports/<campaign>/."""
@@ -207,7 +209,7 @@ class Sweeps:
         """What this run will cost, before it starts. Only a run that really starts keeps the fingerprint."""
         if not ENVIRONMENT.exists():
             write_json(ENVIRONMENT, self.host)
-        for sweep in self.named:
+        for sweep in self.asked:
             for stack in sweep.stacks.values():
                 record_existing(stack, RECORDED_STACKS)
             cost = plan.estimate(sweep.schedule, RESULTS)
@@ -217,26 +219,36 @@ class Sweeps:
                     f" (from {cost.basis}), besides stacks and models still to be made"
                 )
 
-    def summarise(self) -> None:
-        """One line a variant, and where the report is."""
-        from sglang_sweep.report.numbers import count
-        from sglang_sweep.report.terminal import verdict_table
+    def summarise(self, log: str | None = None) -> None:
+        """The answer and one line a variant, of the campaigns that this run was asked for, and where the report is.
+
+        ``log`` is Snakemake's own, given when a job failed: what there is to conclude is concluded all the same.
+        """
+        from sglang_sweep.report.documents import read_campaign
+        from sglang_sweep.report.terminal import closing
 
         console = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else 110)
-        for sweep in self.named:
-            verdicts = RESULTS / sweep.campaign.name / "verdicts.json"
-            if not verdicts.exists():
-                continue
-            report = f"reports/{sweep.campaign.name}/findings.md"
-            console.print(verdict_table(read_json(verdicts)))
-            console.print(f"{report} · reports/{sweep.campaign.name}/index.html")
-            made = verdicts.stat().st_mtime
-            launches = [launch.path for launch in sweep.schedule.launches if launch.path.exists()]
-            if newer := sum(path.stat().st_mtime > made for path in launches):
+        for sweep in self.asked:
+            name = sweep.campaign.name
+            results, report = RESULTS / name, Path("reports") / name
+            if log:
                 console.print(
-                    f"[yellow]without {count(newer, 'newer launch', 'newer launches')}:[/]"
-                    f" snakemake --cores all {report} --config measure=false"
+                    f"[red]{name}: a job failed[/]; logs of jobs in {results / 'logs'}, of the run in {log}"
                 )
+            if not (report / "index.html").exists():
+                continue
+            console.print(closing(read_campaign(results), report))
+            # A launch says itself when it ended: the times of a copied tree mean nothing.
+            made = datetime.fromtimestamp((results / "verdicts.json").stat().st_mtime, UTC)
+            ended = [read_json(x.path)["finished_at"] for x in sweep.schedule.launches if x.path.exists()]
+            if newer := sum(bool(when) and datetime.fromisoformat(when) > made for when in ended):
+                launches = "1 newer launch" if newer == 1 else f"{newer} newer launches"
+                console.print(f"[yellow]without {launches}:[/] snakemake --cores all {report}/findings.md")
+
+    @property
+    def asked(self) -> list[Sweep]:
+        """The campaigns that this run was asked for: by a target of theirs, or by the configuration."""
+        return list(self._others.values()) or self.named
 
 
 def lead_scripts_here() -> None:

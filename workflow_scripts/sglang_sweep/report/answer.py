@@ -1,118 +1,247 @@
-"""Writes the paragraph a report opens with: what is fastest here, what was not, what cannot run."""
+"""The answer of a campaign: what to run, what it gains at each load, how sure that is and what it cost to know."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from sglang_sweep.report.numbers import change_interval, count, quantity, signed_percent, significant
+from sglang_sweep.report.numbers import change_interval, count, duration, p_value, percent, signed_percent
+from sglang_sweep.report.record import Arm, Declaration, Launch, MetricRow, ReportData, Variant, Verdicts, day
 from sglang_sweep.report.words import (
+    OBJECTIVES,
     ORDER,
-    PHRASES,
-    Variant,
-    elsewhere_words,
-    is_control,
-    is_noise_arm,
+    at_load,
+    command,
+    kind_of,
     label_of,
-    primary_metric,
+    load_short,
+    primary_change,
     reading_order,
-    unit_of,
+    row_change,
+    said_elsewhere,
 )
 
 
-def answer(verdicts: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the campaign's answer in plain text: the sentence that matters, then what became of the rest.
+@dataclass(frozen=True)
+class Campaign:
+    """All that a report is made of. Paths inside are relative to the working directory."""
 
-    A void session answers nothing, and says so first: the numbers below it are shown, not believed. A control
-    whose accept length is simulated is never the answer, however fast: nobody can serve that way.
-    """
-    arms = [v for v in verdicts["variants"] if not is_noise_arm(v)]
-    controls = [v for v in arms if is_control(v) and v.get("ratio") is not None]
-    variants = [v for v in arms if v not in controls]
-    session = verdicts.get("session") or {}
-    void = bool(session.get("void"))
-    smallest = (verdicts.get("design") or {}).get("smallest_effect")
-    rest = [_tally(variants, smallest, without_first_win=not void), _controls(controls)]
-    return _void(session) if void else _fastest(variants, smallest), " ".join(filter(None, rest))
+    verdicts: Verdicts
+    declared: Declaration
+    beside: ReportData
+    launches: Sequence[Launch] = field(default=())
+
+    @property
+    def smallest(self) -> float:
+        return self.verdicts.design.smallest_effect
+
+    @property
+    def metric(self) -> str:
+        return self.verdicts.design.primary.metric
+
+    @property
+    def candidates(self) -> list[Variant]:
+        """What could be served, launched or predicted dead, in reading order."""
+        return [v for v in self._ordered if not (v.is_control or v.is_noise_arm or v.verdict == "PLANNED")]
+
+    @property
+    def controls(self) -> list[Variant]:
+        """A', and arms with a forced accept length: they say something about others and are not served."""
+        return [v for v in self._ordered if v.is_noise_arm or (v.is_control and v.verdict != "PLANNED")]
+
+    @property
+    def planned(self) -> list[Variant]:
+        return [v for v in self._ordered if v.verdict == "PLANNED"]
+
+    @property
+    def _ordered(self) -> list[Variant]:
+        return reading_order(self.verdicts.variants)
+
+    def load(self, name: str) -> str:
+        """A load's name with its level."""
+        return load_short(next((w for w in self.declared.workloads if w.name == name), None), name)
+
+    def model_of(self, arm: Arm) -> str:
+        return arm.model or self.verdicts.baseline.model or "MODEL"
+
+    def command_of(self, name: str) -> str:
+        """The launch command of a variant, or of the baseline; empty where nobody declared it."""
+        arm = self.declared.arm(name) or (
+            self.verdicts.baseline if name == self.verdicts.baseline.name else None
+        )
+        return command(self.model_of(arm), arm.flags, arm.env) if arm else ""
+
+    @property
+    def identity(self) -> list[str]:
+        """Model, stack, GPUs and date."""
+        base = self.verdicts.baseline
+        stack = self.verdicts.stacks.get(base.stack, {})
+        software = ", ".join(
+            f"{name} {stack[key]}"
+            for name, key in (("SGLang", "sglang"), ("CUDA", "cuda"), ("Python", "python"))
+            if stack.get(key)
+        )
+        times = [launch.started_at for launch in self.launches if launch.started_at]
+        return [
+            part for part in (base.model, software, self.machine, day(max(times)) if times else "") if part
+        ]
+
+    @property
+    def machine(self) -> str:
+        """The GPUs, or the processor where there is none."""
+        host = self.beside.environment or {}
+        gpus = [str(gpu["name"]) for gpu in host["gpus"] or []] if "gpus" in host else []
+        if gpus:
+            return ", ".join(f"{gpus.count(name)}x {name}" for name in dict.fromkeys(gpus))
+        cpu = host.get("cpu", {})
+        return f"{cpu['model']}, {cpu['cores']} cores" if cpu.get("model") else ""
+
+    @property
+    def gpus(self) -> int:
+        host = self.beside.environment or {}
+        return len(host["gpus"] or []) if "gpus" in host else 0
 
 
-def fastest(verdicts: Mapping[str, Any]) -> Variant | None:
-    """Return the win with the largest ratio, or None where nothing won or the session is void."""
-    if (verdicts.get("session") or {}).get("void"):
-        return None
-    wins = [v for v in verdicts["variants"] if v["verdict"] == "WIN" and not is_control(v)]
-    return reading_order(wins)[0] if wins else None
+@dataclass(frozen=True)
+class Answer:
+    """``run`` names the variant to serve, or the baseline; each text is one or two sentences."""
+
+    headline: str
+    run: str
+    command: str
+    won: bool
+    gains: Sequence[MetricRow]
+    sure: str
+    given_up: str
+    noise: str
+    cost: str
+    rest: str
 
 
-def _controls(controls: list[Variant]) -> str:
-    changes = ", ".join(f"{v['name']} {signed_percent(v['ratio'] - 1)}" for v in reading_order(controls))
-    return f"Controls with a simulated accept length, which price speculation: {changes}." if changes else ""
-
-
-def _void(session: Mapping[str, Any]) -> str:
-    reasons = "; ".join(str(reason).rstrip(".") for reason in session.get("reasons") or [])
-    return (
-        f"Void session: {reasons or 'the two baseline arms disagree'}. No verdict on speed is drawn from it."
+def answer_of(campaign: Campaign) -> Answer:
+    """Return what the verdicts come to. A void session answers nothing, and says so."""
+    session, base = campaign.verdicts.session, campaign.verdicts.baseline.name
+    # One that loses elsewhere is not told as the answer while another wins without that.
+    wins = [v for v in campaign.candidates if v.verdict == "WIN" and v.ratio]
+    wins.sort(key=lambda v: bool(said_elsewhere(v)))
+    best = wins[0] if wins and not session.void else None
+    if session.void:
+        reasons = "; ".join(session.reasons) or "the baseline's two arms disagree"
+        headline = f"No answer: the session is void ({reasons.rstrip('.')})."
+    elif best:
+        metric = label_of(campaign.metric)
+        change = primary_change(best, campaign.metric)
+        where = campaign.load(campaign.verdicts.design.primary.workload)
+        headline = f"Run {best.name}: {metric} {change.text()} at load {where}."
+    elif any(v.ratio for v in campaign.candidates):
+        headline = "Keep the baseline: no variant is shown to be faster."
+    else:
+        headline = "No answer yet: nothing was measured against the baseline."
+    name = best.name if best else base
+    return Answer(
+        headline=headline,
+        run=name,
+        command=campaign.command_of(name),
+        won=best is not None,
+        gains=[row for row in best.metrics if row.metric in (*OBJECTIVES, campaign.metric)] if best else [],
+        sure=_sure(campaign, best),
+        given_up=_given_up(campaign, best),
+        noise=noise(campaign),
+        cost=_cost(campaign),
+        rest=_rest(campaign, best),
     )
 
 
-def _fastest(variants: list[Variant], smallest_effect: float | None) -> str:
-    wins = [v for v in reading_order(variants) if v["verdict"] == "WIN" and v.get("ratio")]
-    if wins:
-        best = wins[0]
-        gain = f"{signed_percent(best['ratio'] - 1)} {change_interval(best.get('ci95'))}"
-        return f"Fastest: {best['name']}, {gain}{_values(best)}{_but(best, smallest_effect)}."
-    measured = any(v.get("ratio") is not None for v in variants)
-    if measured:
-        return "No variant is shown to be faster than the baseline."
-    if all(v["verdict"] == "PLANNED" for v in variants):
-        return "Nothing is measured yet."
-    return "No variant could be measured against the baseline."
+def _sure(campaign: Campaign, best: Variant | None) -> str:
+    if best is not None:
+        low = min(
+            (abs(end - 1) for end in primary_change(best, campaign.metric).ends or () if end), default=None
+        )
+        least = f"at least {percent(low)} with 95 % confidence" if low is not None else "no interval"
+        chance = f"; by chance alone with p = {p_value(best.p_holm)}" if best.p_holm is not None else ""
+        family = len(campaign.verdicts.session.family)
+        among = f", corrected for {family} variants" if chance and family > 1 else ""
+        active = {"engaged": "The change was seen active in the server."}.get(
+            best.engagement.state, "Whether the change was active is not proven."
+        )
+        return f"{count(best.blocks, 'block')} of fresh servers: {least}{chance}{among}. {active}"
+    highs = {v.name: max((end for end in v.ci95 if end), default=1) for v in campaign.candidates if v.ci95}
+    believed = [v.name for v in campaign.candidates if kind_of(v.verdict).believed and v.name in highs]
+    if not believed or campaign.verdicts.session.void:
+        return "Nothing is claimed."
+    name = max(believed, key=lambda n: highs[n])
+    most = signed_percent(highs[name] - 1)
+    return f"A gain above {most} is ruled out at 95 % for each that ran ({name} has the most room)."
 
 
-def _values(variant: Variant) -> str:
-    row = primary_metric(variant)
-    if not row or row.get("baseline_mean") is None or row.get("variant_mean") is None:
+def _given_up(campaign: Campaign, best: Variant | None) -> str:
+    if best is None:
         return ""
-    unit = row.get("unit") or unit_of(row["metric"])
-    before, after = significant(row["baseline_mean"]), quantity(row["variant_mean"], unit)
-    return f" ({label_of(row['metric'])} {before} → {after}, {count(variant.get('blocks') or 0, 'block')})"
+    shown = [row for row in best.metrics if row.metric in METRICS_GIVEN_UP and row_change(row).ends]
+    worse = [row for row in shown if row_change(row).way == "worse"]
+    if worse:
+        return "Worse: " + "; ".join(f"{at_load(row)} {row_change(row).text()}" for row in worse) + "."
+    wide = [row for row in shown if not row_change(row).way and _room(row) > 5 * campaign.smallest]
+    vague = ", ".join(dict.fromkeys(label_of(row.metric) for row in wide))
+    return "Nothing measured is shown to be worse." + (f" Too noisy to tell: {vague}." if vague else "")
 
 
-def _tally(variants: list[Variant], smallest_effect: float | None, *, without_first_win: bool) -> str:
-    totals = Counter(v["verdict"] for v in variants)
-    if without_first_win and totals["WIN"]:
-        totals["WIN"] -= 1
+METRICS_GIVEN_UP = (
+    "output_throughput",
+    "mean_ttft_ms",
+    "p99_ttft_ms",
+    "mean_tpot_ms",
+    "p99_tpot_ms",
+    "p99_e2e_latency_ms",
+)
+
+
+def _room(row: MetricRow) -> float:
+    return max((abs(end - 1) for end in row_change(row).ends or () if end), default=0.0)
+
+
+def noise(campaign: Campaign) -> str:
+    """What the baseline against itself says about this host."""
+    aa = campaign.verdicts.session.aa
+    if aa.ratio is None:
+        return "Not known: the baseline was not measured against itself."
+    # The two arms are one command, so the ratio is told as it is, whatever the metric.
+    said = f"The same command launched twice differs by {signed_percent(aa.ratio - 1)}"
+    said += f" ({change_interval(aa.ci95)} over {count(aa.blocks, 'block')})." if aa.ci95 else "."
+    spread = campaign.verdicts.session.noise.launch_sd or aa.launch_sd
+    if spread is not None:
+        said += f" One launch varies by {percent(spread)}."
+    if aa.detectable_effect is not None:
+        said += f" A change of {percent(aa.detectable_effect)} is found four times in five."
+    return said
+
+
+def _cost(campaign: Campaign) -> str:
+    ran = [launch for launch in campaign.launches if launch.seconds]
+    if not ran:
+        return "Not known: the launches are not here."
+    total = sum(launch.seconds for launch in ran)
+    begun = min(launch.started_at for launch in ran if launch.started_at)
+    ended = max(launch.finished_at for launch in ran if launch.finished_at)
+    machine = f" of {count(campaign.gpus, 'GPU')}" if campaign.gpus else ""
+    took = f"{count(len(ran), 'launch', 'launches')}, {duration(total)}{machine}"
+    return f"{took}, {_moment(begun)} to {_moment(ended)} UTC."
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%-d %b %H:%M}"
+
+
+def _rest(campaign: Campaign, best: Variant | None) -> str:
+    """What became of the other candidates, counted, and named where that is short."""
+    others = [v for v in campaign.candidates if v is not best]
     parts = []
     for verdict in ORDER:
-        number = totals[verdict]
-        if number:
-            one, many = PHRASES[verdict]
-            other = "more " if verdict == "WIN" and without_first_win else ""
-            skip = 1 if verdict == "WIN" and without_first_win else 0
-            names = [v for v in reading_order(variants) if v["verdict"] == verdict][skip:]
-            parts.append(f"{number} {other}{one if number == 1 else many}{_named(names, smallest_effect)}")
-    return f"{'; '.join(parts)}." if parts else ""
-
-
-def _named(variants: list[Variant], smallest_effect: float | None) -> str:
-    """Name up to three in place, losses with their size, and what another workload says against the verdict."""
-    if len(variants) > 3:
-        return ""
-    names = [
-        f"{v['name']} {signed_percent(v['ratio'] - 1)}"
-        if v["verdict"] in ("WIN", "LOSS") and v.get("ratio") is not None
-        else f"{v['name']}: {v['reasons'][0]}"
-        if v["verdict"] == "UNSTABLE" and v.get("reasons")
-        else str(v["name"])
-        for v in variants
-    ]
-    against = [_but(v, smallest_effect) for v in variants]
-    listed = (f"{name}{but}" for name, but in zip(names, against, strict=True))
-    return f" ({('; ' if any(against) else ', ').join(listed)})"
-
-
-def _but(variant: Variant, smallest_effect: float | None) -> str:
-    elsewhere = elsewhere_words(variant, smallest_effect)
-    return f", but {elsewhere}" if elsewhere else ""
+        names, kind = [v.name for v in others if v.verdict == verdict], kind_of(verdict)
+        if names:
+            listed = f" ({', '.join(names)})" if len(names) <= 3 else ""
+            parts.append(f"{len(names)} {kind.one if len(names) == 1 else kind.many}{listed}")
+    if campaign.planned:
+        parts.append(f"{len(campaign.planned)} not measured yet")
+    return f"The others: {'; '.join(parts)}." if parts else ""

@@ -18,7 +18,7 @@ _EDGE_UNDERSCORE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 # These open a list, quotation, heading or rule when they stand first in a line.
 _LINE_START = re.compile(r"^([-+=]+|\d+[.)])(?=\s|$)")
 
-LOG_LIMIT = 400
+LOG_LIMIT = 2000
 
 
 class Markdown(str):
@@ -36,7 +36,7 @@ def clean(text: object, limit: int | None = None) -> str:
 
 
 def log_line(text: object) -> str:
-    """Return one log line in one line: cleaned, white space collapsed, cut at 400 characters."""
+    """Return one log line in one line: cleaned, white space collapsed, cut at 2,000 characters."""
     return clean(" ".join(clean(text).split()), LOG_LIMIT)
 
 

@@ -14,35 +14,37 @@ from sglang_sweep.errors import UserError
 from sglang_sweep.files.records import read_json
 from sglang_sweep.gate.predictions import predicted, reopened_dead_ends
 from sglang_sweep.plan.sweep import Sweep
-from sglang_sweep.report.sections import Sections
+from sglang_sweep.report.record import ReportData
 
 Record = dict[str, Any]
 
 
-def sections(
+def report_data(
     sweep: Sweep,
     verdicts: Mapping[str, Any],
     launches: Sequence[Path],
     profiles: Sequence[Path],
     communication: Path | None,
-) -> Sections:
+) -> ReportData:
     """What is there; a part that was not made is left out."""
     records = [read_json(path) for path in launches]
     breakdowns = {
         record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
     }
-    return Sections(
-        environment=sweep.host,
-        gate=gate_findings(sweep),
-        profiles={name: found["decode"] for name, found in breakdowns.items() if "decode" in found} or None,
-        explanations=explanations(sweep, verdicts, breakdowns) or None,
-        speculation=speculation(sweep, records, breakdowns),
-        communication=collectives(sweep, verdicts, communication, breakdowns),
-        notes=sweep.campaign.notes,
-        reopened=reopened_dead_ends(sweep) or None,
-        predictions=[
-            p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found
-        ],
+    return ReportData.model_validate(
+        {
+            "environment": sweep.host,
+            "gate": gate_findings(sweep),
+            "profiles": {name: found["decode"] for name, found in breakdowns.items() if "decode" in found},
+            "explanations": explanations(sweep, verdicts, breakdowns),
+            "speculation": speculation(sweep, records, breakdowns),
+            "communication": collectives(sweep, verdicts, communication, breakdowns),
+            "notes": sweep.campaign.notes or "",
+            "reopened": reopened_dead_ends(sweep) or [],
+            "predictions": [
+                p.as_dict() | {"variant": name} for name, found in predicted(sweep).items() for p in found
+            ],
+        }
     )
 
 

@@ -34,7 +34,7 @@ def ratio(value: float | None) -> str:
 
 
 def signed_percent(fraction: float | None) -> str:
-    """Return a relative change (0.091) as `+9.10 %`: three digits, at most two decimals."""
+    """Return a relative change (0.091) as `+9.1 %`, with a real minus."""
     if fraction is None or not math.isfinite(fraction):
         return MISSING
     return f"{_signed(fraction * 100)} %"
@@ -42,7 +42,7 @@ def signed_percent(fraction: float | None) -> str:
 
 def percent(fraction: float | None) -> str:
     """Return a share (0.14) as `14.0 %`."""
-    return MISSING if fraction is None or not math.isfinite(fraction) else f"{significant(fraction * 100)} %"
+    return signed_percent(fraction).lstrip("+")
 
 
 def threshold(fraction: float) -> str:
@@ -50,19 +50,12 @@ def threshold(fraction: float) -> str:
     return f"{fraction * 100:g} %"
 
 
-def change_interval(ci95: Sequence[float | None] | None) -> str:
-    """Return an interval of ratios as changes, `[+8.10, +10.2] %`."""
-    if not ci95 or len(ci95) != 2 or any(end is None or not math.isfinite(end) for end in ci95):
+def change_interval(ends: Sequence[float | None] | None) -> str:
+    """Return both ends of an interval of ratios as changes, `+8.1 to +10.2 %`, the smaller first."""
+    if not ends or len(ends) != 2 or any(end is None or not math.isfinite(end) for end in ends):
         return MISSING
-    low, high = (_signed((end - 1) * 100) for end in ci95 if end is not None)
-    return f"[{low}, {high}] %"
-
-
-def ratio_interval(ci95: Sequence[float | None] | None) -> str:
-    """Return an interval of ratios, `[1.081, 1.102]`."""
-    if not ci95 or len(ci95) != 2:
-        return MISSING
-    return f"[{ratio(ci95[0])}, {ratio(ci95[1])}]"
+    low, high = sorted(end for end in ends if end is not None)
+    return f"{_signed((low - 1) * 100)} to {_signed((high - 1) * 100)} %"
 
 
 def p_value(value: float | None) -> str:
@@ -102,7 +95,7 @@ def count(number: int, singular: str, plural: str | None = None) -> str:
 
 
 def _signed(value: float) -> str:
-    text = f"{value:.2f}" if abs(value) < 10 else significant(value)
+    text = f"{value:.1f}" if abs(value) < 100 else significant(value)
     if float(text.replace(",", "")) == 0:
-        return "0.00"
+        return "0.0"
     return f"−{text[1:]}" if text.startswith("-") else f"+{text}"

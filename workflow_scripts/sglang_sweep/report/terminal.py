@@ -1,67 +1,67 @@
-"""Shows the verdicts in the terminal at the end of a run, one line a variant."""
+"""Shows a campaign in the terminal at the end of a run: the answer, one line a variant, what was given up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sglang_sweep.report.answer import answer
+from sglang_sweep.report.answer import Campaign, answer_of
+from sglang_sweep.report.document import plain
 from sglang_sweep.report.escape import clean
-from sglang_sweep.report.numbers import MISSING, change_interval, signed_percent
-from sglang_sweep.report.words import BELIEVED, GLYPHS, ORDER, elsewhere_words, meaning, reading_order
-from sglang_sweep.verdict.decision import VERDICTS, Verdict
+from sglang_sweep.report.numbers import MISSING
+from sglang_sweep.report.words import chip_class, kind_of, primary_change, reason
 
-# Named terminal colours follow the reader's own theme; words and glyphs carry the meaning without them.
-_COLOURS = {"win": "bold blue", "loss": "red", "same": "green", "doubt": "magenta", "old": "yellow"}
+# Named terminal colours follow the reader's own theme; words and signs carry the meaning without them.
+_COLOURS = {
+    "win": "bold blue",
+    "loss": "red",
+    "same": "green",
+    "doubt": "magenta",
+    "mixed": "yellow",
+    "old": "yellow",
+}
 
 
-def verdict_table(verdicts: Mapping[str, Any]) -> Table:
-    """Return the verdicts as a rich table titled with the answer; numbers not believed are dimmed.
-
-    Below it stands what another workload says against a verdict: the last column is cut to the terminal's width.
-    """
-    table = Table(
-        title=clean(answer(verdicts)[0]),
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        pad_edge=False,
-        expand=True,
+def closing(campaign: Campaign, report: Path) -> RenderableType:
+    """The answer with what makes it believable, the verdicts, and where the report is."""
+    answer = answer_of(campaign)
+    said = [Text(clean(f"\n{campaign.verdicts.campaign}: {answer.headline}"), style="bold")]
+    for label, words in (("Given up", answer.given_up), ("Noise here", answer.noise)):
+        if words:
+            said.append(Text(clean(f"{label}: {words}")))
+    parts: list[RenderableType] = [*said, verdict_table(campaign)]
+    if campaign.planned:
+        parts.append(Text(clean(f"Not measured yet: {', '.join(v.name for v in campaign.planned)}")))
+    return Group(
+        *parts, Text(f"{report / 'index.html'} (the command to copy, evidence) · {report / 'findings.md'}")
     )
-    for header, options in (
-        ("variant", {"no_wrap": True}),
-        ("verdict", {"no_wrap": True}),
-        ("change", {"justify": "right", "no_wrap": True}),
-        ("95 % interval", {"justify": "right", "no_wrap": True}),
-        ("blocks", {"justify": "right"}),
-        ("what it means", {"no_wrap": True, "overflow": "ellipsis", "ratio": 1}),
-    ):
-        table.add_column(header, header_style="dim", **options)
-    smallest = (verdicts.get("design") or {}).get("smallest_effect")
-    for variant in reading_order(list(verdicts["variants"])):
-        verdict, value = str(variant["verdict"]), variant.get("ratio")
-        style = "" if verdict in BELIEVED else "dim"
-        table.add_row(
-            Text(clean(variant["name"])),
-            Text(f"{GLYPHS.get(verdict, ' ')} {verdict}", style=_colour(verdict)),
-            Text(signed_percent(None if value is None else value - 1), style=style),
-            Text(change_interval(variant.get("ci95")), style=style),
-            Text(str(variant.get("blocks") or MISSING), style=style),
-            Text(clean(meaning(variant, smallest))),
+
+
+def verdict_table(campaign: Campaign) -> Table:
+    """One row a variant that was launched or is known to fail; numbers not believed are dimmed."""
+    table = Table(box=None, pad_edge=False, expand=True, padding=(0, 2, 0, 0))
+    table.add_column("variant", no_wrap=True, header_style="dim")
+    table.add_column("verdict", no_wrap=True, header_style="dim")
+    table.add_column("change (95 % interval)", no_wrap=True, header_style="dim")
+    table.add_column("why", header_style="dim", ratio=1)
+    for v in (*campaign.candidates, *campaign.controls):
+        if campaign.controls and v is campaign.controls[0]:
+            table.add_section()
+            table.add_row("", "", "", Text("controls, none a way to serve:", style="dim"))
+        kind = kind_of(v.verdict)
+        change = (
+            "".join(s.text for s in primary_change(v, campaign.metric).words(way=False))
+            if v.ratio
+            else MISSING
         )
-    against = [
-        f"{variant['name']}: {elsewhere}"
-        for variant in reading_order(list(verdicts["variants"]))
-        if (elsewhere := elsewhere_words(variant, smallest))
-    ]
-    if against:
-        table.caption = Text(clean("Against its verdict, " + "; ".join(against)))
-        table.caption_justify = "left"
+        prediction = next((p for p in campaign.beside.predictions if p.variant == v.name), None)
+        table.add_row(
+            Text(clean(v.name)),
+            Text(f"{kind.glyph} {v.verdict}", style=_COLOURS.get(chip_class(v), "")),
+            Text(change, style="" if kind.believed else "dim"),
+            Text(clean(plain(reason(v, campaign.smallest, campaign.metric, prediction)))),
+        )
     return table
-
-
-def _colour(verdict: str) -> str:
-    return _COLOURS.get(VERDICTS[Verdict(verdict)].colour, "") if verdict in ORDER else ""
