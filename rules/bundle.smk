@@ -13,7 +13,7 @@ rule bundle:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     params:
-        part_size_mib=config.get("bundle_part_mib", 1024),
+        part_size_mib=SWEEPS.site.bundle_part_mib,
     message:
         "Bundle {wildcards.name} (minutes)"
     script:

@@ -84,15 +84,15 @@ def test_a_variant_that_needs_a_patch_stays_planned(tmp_path: Path) -> None:
         ({"typo": 1}, ["c.yaml: unknown key 'typo'"]),
         (
             {"variants": variants(hypotesis="x")},
-            ["variants[0]", "unknown key 'hypotesis'", "did you mean 'hypothesis'"],
+            ["variants[one]", "unknown key 'hypotesis'", "did you mean 'hypothesis'"],
         ),
-        ({"variants": variants(name="Two")}, ["variants[0].name", "not a valid name"]),
-        ({"variants": variants(name="two")}, ["variants[1].name", "also the name at variants[0].name"]),
-        ({"variants": variants(name="../x")}, ["variants[0].name", "not a valid name", "Lower-case"]),
-        ({"variants": variants(name="x-prime")}, ["variants[0].name", "A' arm"]),
+        ({"variants": variants(name="Two")}, ["variants[Two].name", "not a valid name"]),
+        ({"variants": variants(name="two")}, ["variants[two].name", "also the name of a variant above"]),
+        ({"variants": variants(name="../x")}, ["variants[../x].name", "not a valid name", "Lower-case"]),
+        ({"variants": variants(name="x-prime")}, ["variants[x-prime].name", "A' arm"]),
         (
             {"variants": variants(parent="nobody")},
-            ["variants[0].parent", "unknown parent 'nobody'", "baseline"],
+            ["variants[one].parent", "unknown parent 'nobody'", "baseline"],
         ),
         (
             {"design": {**MINIMAL["design"], "blocks": 0}},
@@ -105,12 +105,34 @@ def test_a_variant_that_needs_a_patch_stays_planned(tmp_path: Path) -> None:
         ({"design": {"primary": {"workload": "w", "metric": "goodput"}}}, ["design.primary.metric", "slo"]),
         (
             {"workloads": [{"name": "w", "dataset": "custom", "concurrency": 1}]},
-            ["workloads[0]", "custom needs 'path'"],
+            ["workloads[w]", "custom needs 'path'"],
         ),
         (
             {"forbidden": {"flags": ["disable-radix-cache"], "reason": "asked"}},
-            ["variants[0].change.flags", "asked"],
+            ["variants[one].change.flags", "asked"],
         ),
+        (
+            {"design": {**MINIMAL["design"], "blocks": 3.0}},
+            ["design.blocks: 3.0 is not a whole number", "write 3"],
+        ),
+        ({"design": {**MINIMAL["design"], "alpha": float("nan")}}, ["design.alpha: nan is not a number"]),
+        (
+            {"baseline": {"flags": {"mem-fraction-static": float("nan")}}},
+            ["baseline.flags.mem-fraction-static: nan is not a number"],
+        ),
+        (
+            {"variants": variants(change={"env": {"NCCL_IB_DISABLE": 1}})},
+            ["variants[one].change.env.NCCL_IB_DISABLE: 1 is not a text", 'quote it: "1"'],
+        ),
+        (
+            {"design": {"primary": {"workload": "w", "metric": "goodputt"}}},
+            ["design.primary.metric", "'goodput'?"],
+        ),
+        (
+            {"workloads": [{**MINIMAL["workloads"][0], "slo": {"ttft": 1}}]},
+            ["workloads[w].slo.ttft", "ttft_ms"],
+        ),
+        ({"workloads": []}, ["c.yaml:workloads"]),
         ({"model": {"name": "x"}}, ["model", "fits none of the allowed forms", "config/models.yaml"]),
     ],
 )
@@ -127,6 +149,21 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_campaign("c", write(tmp_path, typo=1, stack=3))
     assert str(caught.value).count("c.yaml") == 2
+
+
+def test_a_mistake_beside_extends_is_named_by_variant(tmp_path: Path) -> None:
+    write(tmp_path)
+    change = "change: {flags: {x: 1}}"
+    (tmp_path / "d.yaml").write_text(
+        f"extends: c\nvariants: [{{name: three, hypothesis: why, bloks: 2, {change}}}]\n"
+    )
+    with pytest.raises(
+        UserError, match=r"d.yaml:variants\[three\]: unknown key 'bloks'\n.*did you mean 'blocks'"
+    ):
+        load_campaign("d", tmp_path)
+    (tmp_path / "d.yaml").write_text("extends: c\nvariants: [{name: three}, {name: three}]\n")
+    with pytest.raises(UserError, match=r"variants\[three\]"):
+        load_campaign("d", tmp_path)
 
 
 def test_a_key_given_twice_is_an_error(tmp_path: Path) -> None:

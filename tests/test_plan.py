@@ -13,7 +13,7 @@ NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 def campaign(**design: object) -> Campaign:
     loaded = load_campaign("cpu-demo")
-    return dataclasses.replace(loaded, design=dataclasses.replace(loaded.design, **design))
+    return dataclasses.replace(loaded, design=loaded.design.model_copy(update=design))
 
 
 def arms(of: Campaign, host: str = "h", stack: str = "s") -> tuple[Arm, ...]:

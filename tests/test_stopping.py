@@ -17,7 +17,7 @@ class StubSweep:
 
     def __init__(self, results: Path, **design: Any) -> None:
         loaded = load_campaign("cpu-demo")
-        self.campaign = dataclasses.replace(loaded, design=dataclasses.replace(loaded.design, **design))
+        self.campaign = dataclasses.replace(loaded, design=loaded.design.model_copy(update=design))
         arms = arms_of(self.campaign, {"cpu": "s"}, {"smollm2-135m": "m"}, "h", {})
         self.schedule = schedule(self.campaign, arms, results)
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.campaign.model import Change
+from sglang_sweep.campaign.site import default_store
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.recording import RecordedSources
 from sglang_sweep.host.recording import recorded_host as read_host
 from sglang_sweep.plan.declaration import declaration
-from sglang_sweep.plan.sweep import Sweep, default_store, load_sweep, recorded_host
+from sglang_sweep.plan.sweep import Sweep, load_sweep, recorded_host
 
 RECORDED = Path(__file__).parent / "recordings" / "hosts" / "no-gpu" / "host.yaml"
 HOST = fingerprint(RecordedSources(read_host(RECORDED).document), folders=["/"])

@@ -5,11 +5,12 @@ from pathlib import Path
 
 from sglang_sweep.host.environment import environment_report, record_environment
 from sglang_sweep.job import told
-from sglang_sweep.plan.sweep import ENVIRONMENT, default_store, load_sweep
+from sglang_sweep.plan.sweep import ENVIRONMENT, load_site, load_sweep
 
 with told(snakemake.log[0]):
-    store = Path(snakemake.config.get("store") or default_store()).expanduser()
-    host = record_environment(ENVIRONMENT, previous=ENVIRONMENT, folders=[Path.cwd(), store])
+    host = record_environment(
+        ENVIRONMENT, previous=ENVIRONMENT, folders=[Path.cwd(), load_site(snakemake.config).store_folder]
+    )
     for line in host.pop("drift"):
         print(line)
     runnable = True

@@ -15,7 +15,7 @@ with logged(snakemake.log[0]) as say:
         order,
         Path(snakemake.output[0]),
         INSTRUMENTS,
-        sweep.campaign.profile,
+        sweep.campaign.profile.model_dump(),
         sweep.ranks(snakemake.wildcards.launch),
     )
     say(f"profile: {result['profile'].get('outcome', result['cause'])}")

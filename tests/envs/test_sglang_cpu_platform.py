@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sglang_sweep.plan.sweep import default_store
+from sglang_sweep.campaign.site import default_store
 from sglang_sweep.stacks.build import build_stack
 from sglang_sweep.stacks.models import load_model, make_model
 from sglang_sweep.stacks.stack import load_stack

@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 from sglang_sweep.campaign.model import Workload
+from sglang_sweep.campaign.site import Limits
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.launch import ownership
 from sglang_sweep.launch.measure import measure
-from sglang_sweep.launch.order import Instruments, LaunchOrder, Limits
+from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.statistics.invalidation import removals
 
 HERE = Path(__file__).parent

@@ -32,8 +32,8 @@ def refused(project: Clone) -> str:
             [
                 "tiny.yaml: unknown key 'stak'",
                 "did you mean 'stack'?",
-                "tiny.yaml:variants[1].name: 'MSCCLPP' is not a valid name",
-                "tiny.yaml:variants[2].name: '../x' is not a valid name",
+                "tiny.yaml:variants[MSCCLPP].name: 'MSCCLPP' is not a valid name",
+                "tiny.yaml:variants[../x].name: '../x' is not a valid name",
                 "remedy: Lower-case letters, digits and dashes",
                 "tiny.yaml:design.blocks: 0 is less than the minimum of 1",
             ],
@@ -41,15 +41,15 @@ def refused(project: Clone) -> str:
         (
             {SLIPPED: "  - name: mscclpp\n", TP2: TP2 + "    parent: nobody\n"},
             [
-                "tiny.yaml:variants[1].name: 'mscclpp' is also the name at variants[0].name",
-                "tiny.yaml:variants[2].parent: unknown parent 'nobody'",
+                "tiny.yaml:variants[mscclpp].name: 'mscclpp' is also the name of a variant above",
+                "tiny.yaml:variants[tp2].parent: unknown parent 'nobody'",
                 "remedy: name the baseline or a variant above this one: baseline",
             ],
         ),
         (
             {MSCCLPP: "{flags: {enable-msclpp: true, mem-fraction: 0.8, --enable-mscclpp: true}}"},
             [
-                "tiny.yaml:variants[0].change.flags.enable-msclpp: SGLang 0.5.23 has no flag --enable-msclpp",
+                "tiny.yaml:variants[mscclpp].change.flags.enable-msclpp: SGLang 0.5.23 has no flag --enable-msclpp",
                 "did you mean --enable-mscclpp?",
                 "argparse would silently take it for --mem-fraction-static",
                 "remedy: write enable-mscclpp:",
@@ -57,19 +57,19 @@ def refused(project: Clone) -> str:
         ),
         (
             {MSCCLPP: "{flags: {disable-radixcache: null}}"},
-            ["variants[0].change.flags.disable-radixcache: SGLang 0.5.23 has no flag --disable-radixcache"],
+            ["variants[mscclpp].change.flags.disable-radixcache: SGLang 0.5.23 has no flag --disable-radixcache"],
         ),
         (
             {MSCCLPP: "{flags: {max-total-tokens: 4096}}"},
-            ["tiny.yaml:variants[0].change: changes nothing: this is the baseline's own command", "take it out"],
+            ["tiny.yaml:variants[mscclpp].change: changes nothing: this is the baseline's own command", "take it out"],
         ),
         (
             {MSCCLPP: "{flags: {tp-size: two}, env: {A=B: x}}"},
-            ["tiny.yaml:variants[0].change.env: 'A=B' is not a valid name"],
+            ["tiny.yaml:variants[mscclpp].change.env.A=B: 'A=B' is not a valid name"],
         ),
         (
             {MSCCLPP: "{flags: {tp-size: two}}"},
-            ["tiny.yaml:variants[0].change.flags.tp-size: 'two' is no number of ranks"],
+            ["tiny.yaml:variants[mscclpp].change.flags.tp-size: 'two' is no number of ranks"],
         ),
         ({"stack: cpu\n": "stack: cpu2\n"}, ["envs/cpu2/stack.yaml: there is no stack 'cpu2'", "the stacks here are"]),
         ({"model: tiny-llama\n": "model: tiny\n"}, ["config/models.yaml: there is no model 'tiny'", "tiny-llama"]),

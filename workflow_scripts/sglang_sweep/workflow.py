@@ -23,7 +23,7 @@ from sglang_sweep.plan.sweep import (
     RESULTS,
     Sweep,
     host_for_planning,
-    load_config,
+    load_site,
     load_sweep,
 )
 from sglang_sweep.stacks.stack import Stack, load_stack, record_existing
@@ -52,9 +52,9 @@ class Sweeps:
 
     def __init__(self, config: dict[str, Any], *, main_process: bool) -> None:
         try:
-            self.config = load_config(config)
+            self.config, self.site = config, load_site(config)
             self.host = host_for_planning(main_process)
-            self.named = [self._load(name) for name in self.config["campaigns"]]
+            self.named = [self._load(name) for name in self.site.campaigns]
         except (UserError, InfrastructureFault) as error:
             _end(error)
         self._others: dict[str, Sweep] = {}
@@ -79,7 +79,7 @@ class Sweeps:
     @property
     def measures(self) -> bool:
         """Whether anything may be launched; else reports are made of what is there."""
-        return bool(self.config["measure"])
+        return self.site.measure
 
     @property
     def names(self) -> list[str]:

@@ -28,7 +28,7 @@ def launch_identity(
         "models": model_digests,
         "flags": variant.flags,
         "env": {**server_env, **variant.env},
-        "workloads": [vars(workload) for workload in campaign.workloads],
+        "workloads": [workload.model_dump(mode="json") for workload in campaign.workloads],
         "windows": campaign.design.windows,
         "host_class": host_class,
     }

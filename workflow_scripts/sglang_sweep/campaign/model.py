@@ -2,32 +2,26 @@
 
 import copy
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sglang_sweep.campaign.checks import PRIME, semantic_problems
+from sglang_sweep.campaign.declared import (
+    CampaignFile,
+    Change,
+    Design,
+    Forbidden,
+    Model,
+    ModelSpec,
+    Profile,
+    Workload,
+)
 from sglang_sweep.errors import UserError, UserErrors
 from sglang_sweep.files import yaml_files
+from sglang_sweep.files.models import Declared
 
-Flags = dict[str, Any]
-Environment = dict[str, str]
-ModelSpec = str | dict[str, str]
-
-
-@dataclass(frozen=True)
-class Change:
-    """What was declared to differ from the parent, as written in the campaign."""
-
-    flags: Flags = field(default_factory=dict)
-    env: dict[str, str | None] = field(default_factory=dict)
-    stack: str | None = None
-    model: ModelSpec | None = None
-    patch: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Only what was declared, for reports."""
-        return {name: value for name, value in vars(self).items() if value not in (None, {})}
+Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,8 +32,8 @@ class Variant:
     parent: str | None
     hypothesis: str
     change: Change
-    flags: Flags
-    env: Environment
+    flags: Settings
+    env: dict[str, str]
     stack: str
     model: ModelSpec
     proof: tuple[str, ...] = ()
@@ -61,56 +55,6 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """What is asked of a launch. Lengths are in tokens, rates in requests per second, objectives in ms."""
-
-    name: str
-    dataset: str
-    concurrency: int
-    seed: int = 1
-    prompts: int | None = None
-    request_rate: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    groups: int | None = None
-    prompts_per_group: int | None = None
-    prefix_tokens: int | None = None
-    path: str | None = None
-    slo: dict[str, float] = field(default_factory=dict)
-    bench_flags: Flags = field(default_factory=dict)
-
-    @property
-    def requests(self) -> int:
-        """Requests in one window."""
-        if self.dataset == "generated-shared-prefix":
-            return (self.groups or 1) * (self.prompts_per_group or 1)
-        return self.prompts or 1
-
-
-@dataclass(frozen=True)
-class Design:
-    """How launches are arranged and what counts as an effect; relative effects, so 0.02 is 2 %."""
-
-    primary_workload: str
-    primary_metric: str
-    mode: str = "fixed"
-    blocks: int = 6
-    max_blocks: int = 10
-    windows: int = 3
-    seed: int = 1
-    smallest_effect: float = 0.02
-    alpha: float = 0.05
-    aa_alpha: float = 0.01
-    contemporary_hours: float = 24.0
-    assumed_launch_s: float = 180.0
-
-    @property
-    def planned_blocks(self) -> int:
-        """The most blocks that may be launched."""
-        return self.max_blocks if self.mode == "adaptive" else self.blocks
-
-
-@dataclass(frozen=True)
 class Campaign:
     """One question on one host."""
 
@@ -121,10 +65,10 @@ class Campaign:
     variants: tuple[Variant, ...]
     workloads: tuple[Workload, ...]
     design: Design
-    communication: dict[str, Any] | None = None
-    forbidden: dict[str, Any] = field(default_factory=dict)
-    profile: dict[str, Any] = field(default_factory=dict)
-    meant_for: dict[str, Any] | None = None
+    forbidden: Forbidden
+    profile: Profile
+    communication: Settings | None = None
+    meant_for: Settings | None = None
     notes: str | None = None
 
     @property
@@ -154,11 +98,11 @@ def load_campaign(name: str, folder: Path = Path("config/campaigns")) -> Campaig
         known = sorted(path.stem for path in folder.glob("*.yaml"))
         raise UserError("there is no such campaign", file=file, remedy=f"known campaigns: {', '.join(known)}")
     raw = _with_extends(file)
-    yaml_files.check(raw, "campaign", file)
-    problems = list(semantic_problems(raw, file))
+    declared = CampaignFile.of(raw, file)
+    problems = list(semantic_problems(declared, file))
     if problems:
         raise UserErrors(problems)
-    return _build(name, file, raw)
+    return _resolved(name, file, declared)
 
 
 def _with_extends(file: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -191,6 +135,9 @@ def _merge(base: Any, over: Any) -> Any:
         return merged
     if _named(base) and _named(over):
         items = {item["name"]: item for item in base}
+        names = [item["name"] for item in over]
+        if len(set(map(str, names))) < len(names):
+            return [*base, *over]  # a name given twice is told, not merged with itself
         for item in over:
             if item.get("drop"):
                 items.pop(item["name"], None)
@@ -204,55 +151,59 @@ def _named(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) and "name" in item for item in value)
 
 
-def _build(name: str, file: Path, raw: dict[str, Any]) -> Campaign:
-    base = raw["baseline"]
+def _resolved(name: str, file: Path, declared: CampaignFile) -> Campaign:
+    base = declared.baseline
     baseline = Variant(
-        name=base["name"],
+        name=base.name,
         parent=None,
-        hypothesis=base.get("hypothesis", "what is served today"),
+        hypothesis=base.hypothesis,
         change=Change(),
-        flags={k: v for k, v in base["flags"].items() if v is not None},
-        env={k: v for k, v in base["env"].items() if v is not None},
-        stack=raw["stack"],
-        model=raw["model"],
-        profile=base["profile"],
+        flags=_overlaid({}, base.flags),
+        env=_overlaid({}, base.env),
+        stack=declared.stack,
+        model=_spec(declared.model),
+        profile=base.profile,
     )
     variants: dict[str, Variant] = {baseline.name: baseline}
-    for item in raw.get("variants", []):
-        parent = variants[item.get("parent", baseline.name)]
-        change = Change(**item["change"])
-        variants[item["name"]] = Variant(
-            name=item["name"],
+    for item in declared.variants:
+        parent, change = variants[item.parent or baseline.name], item.change
+        variants[item.name] = Variant(
+            name=item.name,
             parent=parent.name,
-            hypothesis=" ".join(item["hypothesis"].split()),
+            hypothesis=" ".join(item.hypothesis.split()),
             change=change,
             flags=_overlaid(parent.flags, change.flags),
             env=_overlaid(parent.env, change.env),
             stack=change.stack or parent.stack,
-            model=change.model or parent.model,
-            proof=tuple(item.get("proof", ())),
-            tolerance=item.get("tolerance"),
-            declares=tuple(item.get("declares", ())),
-            profile=item["profile"],
-            speculation=item.get("speculation"),
-            blocks=item.get("blocks"),
+            model=_spec(change.model) if change.model else parent.model,
+            **{key: getattr(item, key) for key in _OF_THE_VARIANT},
         )
-    design = dict(raw["design"])
-    primary = design.pop("primary")
     return Campaign(
         name=name,
         file=file,
-        question=" ".join(raw["question"].split()),
+        question=" ".join(declared.question.split()),
         baseline=baseline,
         variants=tuple(list(variants.values())[1:]),
-        workloads=tuple(Workload(**workload) for workload in raw["workloads"]),
-        design=Design(primary_workload=primary["workload"], primary_metric=primary["metric"], **design),
-        communication=raw.get("communication"),
-        forbidden=raw.get("forbidden", {}),
-        profile=raw["profile"],
-        meant_for=raw.get("meant_for"),
-        notes=raw.get("notes"),
+        workloads=declared.workloads,
+        design=declared.design,
+        communication=_plain(declared.communication),
+        forbidden=declared.forbidden,
+        profile=declared.profile,
+        meant_for=_plain(declared.meant_for),
+        notes=declared.notes,
     )
+
+
+_OF_THE_VARIANT = ("proof", "tolerance", "declares", "profile", "speculation", "blocks")
+
+
+def _spec(model: Model) -> ModelSpec:
+    return model if isinstance(model, str) else {k: v for k, v in model.model_dump().items() if v is not None}
+
+
+def _plain(part: Declared | None) -> Settings | None:
+    """As it was written, as data."""
+    return None if part is None else part.model_dump(mode="json", exclude_unset=True)
 
 
 def _overlaid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -5,22 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.campaign.model import Workload
+from sglang_sweep.campaign.declared import Workload
+from sglang_sweep.campaign.site import Limits
 from sglang_sweep.launch.server import StallVerdict
 
 CauseOf = Callable[[Path, str | None, int | None], tuple[str, str | None]]
 """(log, SGLang version, exit code) to (cause, first exception)."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a launch is given up, seconds; described in config/README.md."""
-
-    launch_s: float = 1200
-    stall_s: float = 180
-    window_s: float = 900
-    stop_s: float = 30
-    busy_wait_s: float = 3600
 
 
 @dataclass(frozen=True)

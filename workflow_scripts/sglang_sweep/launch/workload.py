@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any
 
 import psutil
 
+from sglang_sweep.campaign.declared import Workload
 from sglang_sweep.campaign.flags import command_line
-from sglang_sweep.campaign.model import Workload
 from sglang_sweep.files import records as record
 from sglang_sweep.launch import ownership
 
@@ -97,7 +97,7 @@ def benchmark_arguments(
     return command_line(flags | workload.bench_flags)
 
 
-def goodput(details: dict[str, Any], slo: dict[str, float]) -> float | None:
+def goodput(details: dict[str, Any], slo: Mapping[Any, float]) -> float | None:
     """Requests per second that met every objective of ``slo`` (milliseconds); None without objectives.
 
     TPOT of a request is its mean time between tokens after the first, end-to-end time TTFT plus all gaps.

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sglang_sweep.campaign.model import Campaign, Design, Variant
+from sglang_sweep.campaign.declared import Design
+from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files.digest import canonical_json, digest
 from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.plan import schedule as plan
@@ -22,7 +23,7 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
         "planned": [{"name": v.name} | _asked(v, campaign) for v in campaign.variants if v.planned_only],
         "design": declared_design(campaign.design),
         "communication": campaign.communication and _in_key_order(campaign.communication),
-        "workloads": [_in_key_order(vars(workload)) for workload in campaign.workloads],
+        "workloads": [_in_key_order(workload.model_dump(mode="json")) for workload in campaign.workloads],
         "host": host_identity(sweep.host),
         "stacks": {
             name: {
@@ -44,9 +45,7 @@ def collectives_file(results: Path, baseline: str, asked: Mapping[str, Any] | No
 
 def declared_design(design: Design) -> dict[str, Any]:
     """The design as the campaign writes it, for the statistics."""
-    shown = vars(design)
-    primary = {"workload": shown["primary_workload"], "metric": shown["primary_metric"]}
-    return {k: v for k, v in shown.items() if not k.startswith("primary_")} | {"primary": primary}
+    return design.model_dump(mode="json")
 
 
 def declared(sweep: Sweep, arm: plan.Arm) -> dict[str, Any]:

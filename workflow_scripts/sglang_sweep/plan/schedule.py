@@ -10,7 +10,8 @@ from typing import Any
 
 from sglang_sweep.campaign import keys
 from sglang_sweep.campaign.checks import PRIME
-from sglang_sweep.campaign.model import Campaign, ModelSpec, Variant
+from sglang_sweep.campaign.declared import ModelSpec
+from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files import records as record
 from sglang_sweep.files.digest import canonical_json
 from sglang_sweep.plan.blocks import order

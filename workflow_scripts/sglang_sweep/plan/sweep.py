@@ -19,9 +19,9 @@ from sglang_sweep.campaign.flags import (
     unknown_flags,
 )
 from sglang_sweep.campaign.model import Campaign, Variant, load_campaign
+from sglang_sweep.campaign.site import Site
 from sglang_sweep.errors import InfrastructureFault, UserError, UserErrors
 from sglang_sweep.files import records as record
-from sglang_sweep.files import yaml_files
 from sglang_sweep.files.digest import digest
 from sglang_sweep.gate.findings import Finding
 from sglang_sweep.gate.gate import gate
@@ -29,7 +29,7 @@ from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.host_class import class_digest, gpus_digest, host_identity
 from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import ambient, server_environment
-from sglang_sweep.launch.order import LaunchOrder, Limits
+from sglang_sweep.launch.order import LaunchOrder
 from sglang_sweep.launch.pinning import thread_binding
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.stacks.models import Model, load_model
@@ -47,24 +47,18 @@ ENVS = Path(__file__).parents[3] / "envs"
 """The stacks of this clone. Not a parameter of any rule: a clone that is moved must not measure again."""
 
 
-def default_store() -> Path:
-    """The user's cache folder (XDG base directory specification)."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sglang-sweep"
-
-
 @dataclass(frozen=True)
 class Sweep:
     """Everything a rule may ask about one campaign."""
 
     campaign: Campaign
-    config: dict[str, Any]
+    site: Site
     host: dict[str, Any]
 
     @property
     def store(self) -> Path:
         """Where stacks and models are kept."""
-        configured = self.config.get("store")
-        return Path(configured).expanduser() if configured else default_store()
+        return self.site.store_folder
 
     @cached_property
     def stacks(self) -> dict[str, Stack]:
@@ -85,9 +79,9 @@ class Sweep:
             {name: stack.digest for name, stack in self.stacks.items()},
             {name: model.digest for name, model in self.models.items()},
             class_digest(self.host),
-            ambient(self.host["environment"]) | self.config["server_env"],
+            ambient(self.host["environment"]) | self.site.server_env,
         )
-        if not self.config["measure"]:
+        if not self.site.measure:
             made = plan.measured_so_far(self.campaign, arms, RESULTS)
             self._refuse_other_keys(made)
             return made
@@ -133,7 +127,7 @@ class Sweep:
             self.host,
             self.stack_facts(),
             self.campaign.all_variants,
-            server_env=self.config["server_env"],
+            server_env=self.site.server_env,
         )
 
     def flag_table(self, stack: str) -> FlagTable:
@@ -153,7 +147,7 @@ class Sweep:
         for index, variant in enumerate(campaign.all_variants):
             if variant.planned_only and (variant.change.patch or variant.stack not in self.stacks):
                 continue  # a patch may bring flags of its own
-            key = "baseline.flags" if index == 0 else f"variants[{index - 1}].change.flags"
+            key = "baseline.flags" if index == 0 else f"variants[{variant.name}].change.flags"
             table = self.flag_table(variant.stack)
             declared = variant.change.flags if index else variant.flags
             # What is taken away may be of another stack's SGLang, of the baseline or of a campaign that is extended.
@@ -171,13 +165,13 @@ class Sweep:
         forbidden = self.campaign.forbidden
         problems = [
             UserError(
-                f"{name} must not run here: {forbidden.get('reason', 'the campaign forbids it')}",
+                f"{name} must not run here: {forbidden.reason}",
                 file="config/config.yaml",
                 key=f"server_env.{name}",
                 remedy=f"remove it, or leave {self.campaign.name} out",
             )
-            for name in forbidden.get("env", [])
-            if name in self.config["server_env"]
+            for name in forbidden.env
+            if name in self.site.server_env
         ]
         if problems:
             raise UserErrors(problems)
@@ -185,12 +179,11 @@ class Sweep:
     def check_changes(self) -> None:
         """Raises UserErrors for every variant whose change leaves the baseline's own command."""
         baseline, _, *others = self.schedule.arms
-        names = [variant.name for variant in self.campaign.variants]
         problems = [
             UserError(
                 "changes nothing: this is the baseline's own command, environment and stack",
                 file=self.campaign.file,
-                key=f"variants[{names.index(arm.name)}].change",
+                key=f"variants[{arm.name}].change",
                 remedy="take it out (A' is measured anyway), or correct the change",
             )
             for arm in others
@@ -256,7 +249,7 @@ class Sweep:
         stack = self.stacks[arm.variant.stack]
         cpu_only = not self.host.get("gpus")
         binding = thread_binding(os.sched_getaffinity(0)) if cpu_only else {}
-        declared = {**binding, **stack.env, **self.config["server_env"], **arm.variant.env}
+        declared = {**binding, **stack.env, **self.site.server_env, **arm.variant.env}
         facts = record.read_json(self.stack_marker(arm.variant.stack))
         identity = self.identity(folder, block)
         identity["stack"] |= {
@@ -273,18 +266,13 @@ class Sweep:
             windows=self.campaign.design.windows,
             client_python=self.stacks[self.campaign.baseline.stack].python(self.store),
             share_processors=cpu_only,
-            limits=Limits(**self.config["limits"]),
+            limits=self.site.limits,
         )
 
 
-def load_config(config: dict[str, Any], file: str | Path = "config/config.yaml") -> dict[str, Any]:
+def load_site(config: dict[str, Any], file: str | Path = "config/config.yaml") -> Site:
     """The site's configuration with defaults filled in. Raises UserError(s)."""
-    config = dict(config)
-    # Snakemake's --config knows True and False, and leaves YAML's own spelling a text.
-    if (asked := config.get("measure")) in ("true", "false"):
-        config["measure"] = asked == "true"
-    yaml_files.check(config, "config", file)
-    return config
+    return Site.of(config, file)
 
 
 def load_sweep(name: str, config: dict[str, Any], host: dict[str, Any] | None = None) -> Sweep:
@@ -294,7 +282,7 @@ def load_sweep(name: str, config: dict[str, Any], host: dict[str, Any] | None = 
     """
     if host is None:
         host = recorded_host()
-    sweep = Sweep(load_campaign(name), load_config(config), host)
+    sweep = Sweep(load_campaign(name), load_site(config), host)
     sweep.check_site()
     sweep.check_flags()
     return sweep

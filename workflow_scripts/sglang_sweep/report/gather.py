@@ -83,7 +83,7 @@ def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str
         return None
     # One draft length at a time: the cost of a cycle depends on it. The one with most arms tells most.
     steps, variants = max(arms.items(), key=lambda item: len(item[1]))
-    workload = next(w for w in sweep.campaign.workloads if w.name == sweep.campaign.design.primary_workload)
+    workload = next(w for w in sweep.campaign.workloads if w.name == sweep.campaign.design.primary.workload)
     baseline = sweep.campaign.baseline.name
     profiled = next((breakdowns[v.name] for v in variants if v.name in breakdowns), None)
     try:
@@ -111,7 +111,7 @@ def collectives(
         row["name"]: metric["variant_mean"]
         for row in verdicts["variants"]
         for metric in row["metrics"]
-        if metric["metric"] == "mean_tpot_ms" and metric["workload"] == sweep.campaign.design.primary_workload
+        if metric["metric"] == "mean_tpot_ms" and metric["workload"] == sweep.campaign.design.primary.workload
     }
     drafts = [int(v.flags["speculative-num-draft-tokens"]) for v in sweep.campaign.variants if v.speculation]
     try:

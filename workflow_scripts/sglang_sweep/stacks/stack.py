@@ -1,7 +1,5 @@
 """A stack as declared in ``envs/<name>/stack.yaml``: its identity, and where it lies once it is built."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -10,13 +8,16 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import StringConstraints, model_validator
 
+from sglang_sweep.campaign.declared import Environment
 from sglang_sweep.errors import UserError
 from sglang_sweep.files import yaml_files
 from sglang_sweep.files.digest import digest, file_sha256
+from sglang_sweep.files.models import Declared, Items, Number, require
 from sglang_sweep.files.records import read_json, write_json
 
 CPYTHON_MINORS = range(11, 20)
@@ -24,6 +25,63 @@ CPYTHON_MINORS = range(11, 20)
 
 NOT_SOURCES = {"build", "dist", "__pycache__"}
 """Folders of a package that installing it may leave behind."""
+
+
+class StackFile(Declared):
+    """The software a server runs in. One folder under envs/, this is its stack.yaml."""
+
+    description: str
+    """What it is for, in a sentence."""
+    kind: Literal["lock", "existing", "container"]
+    """lock: built here from a lock file. existing: an interpreter that is already there. container: an image
+    that Apptainer runs."""
+    sglang: str | None = None
+    """SGLang's version. For an existing interpreter it is read from there."""
+    torch: str | None = None
+    """Version of torch in the lock."""
+    cuda: str | None = None
+    """CUDA runtime that torch is built for; null for a stack that needs none."""
+    gpu_architectures: Items[Annotated[str, StringConstraints(pattern=r"^sm_[0-9]+[a-z]?$")]] = ()
+    """Compute capabilities its kernels were built for, such as sm_120; empty when unknown or without GPU."""
+    python: str = ">=3.11"
+    """Interpreter versions it can be built for, such as '>=3.11,<3.14'."""
+    platforms: Items[str] = ()
+    """Platforms its lock was made for."""
+    launcher: Items[str] = ("-m", "sglang.launch_server")
+    """What follows the interpreter in a server's command line, before the flags."""
+    env: Environment = {}
+    """Environment variables that every server of this stack needs."""
+    lock: str = "requirements.lock"
+    """Lock file beside this one, every requirement pinned and hashed."""
+    left_out: dict[str, Items[str]] = {}
+    """Requirements of SGLang that the lock leaves out, with what then does not work. They are named again when
+    the lock is made anew."""
+    exclude_newer: Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")] | None = None
+    """Day after which nothing is taken when the lock is made: an old SGLang leaves its dependencies open
+    upwards, and what came later never ran with it."""
+    packages: Items[str] = ()
+    """Folders of our own packages, installed after the lock."""
+    prune: Items[str] = ()
+    """Files removed from site-packages after installation, as glob patterns: what nothing loads in this stack."""
+    download_gb: Number | None = None
+    """What building it downloads, for the estimate."""
+    disk_gb: Number = 16
+    """Free disk that building it needs at most."""
+    interpreter: str | None = None
+    """Of an existing stack, the path of its python."""
+    image: str | None = None
+    """Of a container stack, such as docker://lmsysorg/sglang:v0.5.16."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needs = {"lock": ("sglang", "torch"), "existing": ("interpreter",), "container": ("image", "sglang")}
+        require(self, f"a stack of kind {self.kind}", needs[self.kind])
+        return self
+
+
+def read_stack_file(file: Path) -> dict[str, Any]:
+    """A stack.yaml as plain data, defaults filled in. Raises UserError(s)."""
+    return StackFile.of(yaml_files.read_yaml(file), file).model_dump(mode="json")
 
 
 @dataclass(frozen=True)
@@ -105,8 +163,7 @@ def load_stack(envs_dir: Path, name: str, recorded: Path | None = None) -> Stack
             file=file,
             remedy=f"the stacks here are: {', '.join(known) or 'none'}",
         )
-    declared = yaml_files.read_yaml(file)
-    yaml_files.check(declared, "stack", file)
+    declared = read_stack_file(file)
     kind = declared["kind"]
     version = python_for(declared["python"], file)
     contents: dict[str, Any]

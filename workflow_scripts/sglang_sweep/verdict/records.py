@@ -1,7 +1,5 @@
 """The records of verdicts.json: what is concluded about each variant of a campaign, and what it rests on."""
 
-# ruff: noqa: RUF012 (pydantic copies a default for each record)
-
 from __future__ import annotations
 
 from pathlib import Path
