@@ -202,8 +202,7 @@ class Sweeps:
 
     def gpus(self, campaign: str, launch: str) -> int:
         """GPUs that a launch of the arm needs, for clusters that hand them out."""
-        sweep = self.sweep(campaign)
-        return sweep.ranks(launch) if sweep.host.get("gpus") else 0
+        return self.sweep(campaign).gpus(launch)
 
     def announce(self) -> None:
         """What this run will cost, before it starts. Only a run that really starts keeps the fingerprint."""

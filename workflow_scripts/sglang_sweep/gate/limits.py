@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sglang_sweep.campaign.flags import gpus_here
 from sglang_sweep.evidence.conditions import holds
 from sglang_sweep.evidence.knowledge import Entry, Knowledge, known_version, load
 
@@ -49,8 +50,7 @@ def host_facts(fingerprint: Mapping[str, Any] | None, flags: Mapping[str, Any]) 
     gpus = (fingerprint or {}).get("gpus")
     if cpu or not gpus:
         return facts
-    ranks = _number(flags, "tp-size", "tp", "tensor-parallel-size") * _number(flags, "pp-size")
-    used = gpus[: max(1, ranks)]
+    used = gpus[: gpus_here(flags)]
     capability = [gpu.get("compute_capability") for gpu in used]
     if capability and all(value == capability[0] and value for value in capability):
         text = (
@@ -65,13 +65,6 @@ def host_facts(fingerprint: Mapping[str, Any] | None, flags: Mapping[str, Any]) 
     nvlink = _every_pair(topology.get("links"), len(used), lambda cell: cell.startswith("NV"))
     p2p = _every_pair((topology.get("p2p") or {}).get("read"), len(used), lambda cell: cell.lower() == "ok")
     return facts | {name: known for name, known in (("nvlink", nvlink), ("p2p", p2p)) if known is not None}
-
-
-def _number(flags: Mapping[str, Any], *names: str) -> int:
-    for name in names:
-        if flags.get(name) is not None:
-            return int(flags[name])
-    return 1
 
 
 def _every_pair(table: Any, count: int, good: Callable[[str], bool]) -> bool | None:

@@ -7,14 +7,8 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
+from sglang_sweep.campaign.flags import gpus_here
 from sglang_sweep.campaign.model import Variant
-
-# Spellings of one flag that SGLang accepts; the first is the current one.
-TP, PP, DP = (
-    ("tp-size", "tensor-parallel-size", "tp"),
-    ("pp-size", "pipeline-parallel-size"),
-    ("dp-size", "data-parallel-size", "dp"),
-)
 
 
 @dataclass(frozen=True)
@@ -100,9 +94,6 @@ def variant_view(
     """What a variant's resolved flags and environment ask of the host."""
     env = {**(server_env or {}), **variant.env}
     flags = variant.flags
-    nodes = _number(flags, ("nnodes",))
-    replicas = 1 if flags.get("enable-dp-attention") else _number(flags, DP)
-    demand = -(-_number(flags, TP) * _number(flags, PP) * replicas // nodes)
     devices = env.get("CUDA_VISIBLE_DEVICES")
     return VariantView(
         name=variant.name,
@@ -110,7 +101,7 @@ def variant_view(
         on_gpu=stack.on_gpu and flags.get("device", "cuda") == "cuda",
         flags=flags,
         env=env,
-        gpus=demand,
+        gpus=gpus_here(flags),
         visible=None
         if devices is None
         else tuple(part.strip() for part in devices.split(",") if part.strip()),
@@ -127,9 +118,8 @@ def chosen_gpus(gpus: Sequence[Mapping[str, Any]], variant: VariantView) -> list
             gpu["uuid"]: gpu["index"] for gpu in gpus if gpu["uuid"]
         }
         seen = [by_name[word] for word in variant.visible if word in by_name]
-    first = _number(variant.flags, ("base-gpu-id",), default=0)
-    step = _number(variant.flags, ("gpu-id-step",))
-    return seen[first :: max(1, step)][: variant.gpus]
+    first, step = variant.flags.get("base-gpu-id") or 0, variant.flags.get("gpu-id-step") or 1
+    return seen[int(first) :: int(step)][: variant.gpus]
 
 
 def version_of(text: str | None) -> Version | None:
@@ -138,11 +128,3 @@ def version_of(text: str | None) -> Version | None:
         return None if text is None else Version(re.split(r"[+ ]", text, maxsplit=1)[0])
     except InvalidVersion:
         return None
-
-
-def _number(flags: Mapping[str, Any], names: Sequence[str], default: int = 1) -> int:
-    value = next((flags[name] for name in names if flags.get(name) is not None), default)
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return default

@@ -12,11 +12,15 @@ from typing import Any
 
 from sglang_sweep.campaign.flags import (
     FlagTable,
+    client_flag_problems,
     command_line,
+    flag_problems,
+    gpus_needed,
     known_to_any_version,
     ranks,
     recorded_table,
-    unknown_flags,
+    table_of,
+    variable_problems,
 )
 from sglang_sweep.campaign.model import Campaign, Variant, load_campaign
 from sglang_sweep.campaign.site import Site
@@ -135,9 +139,8 @@ class Sweep:
         flags = self.stacks[stack].folder(self.store) / "flags.json"
         if flags.exists():
             known = record.read_json(flags)
-            return FlagTable(
-                known["sglang_version"], frozenset(known["flags"]), frozenset(known.get("deprecated", []))
-            )
+            if "options" in known:  # else an earlier version of this project asked for the names alone
+                return table_of(known["sglang_version"], known["options"])
         return recorded_table(self.stacks[stack].sglang_version)
 
     def check_flags(self) -> None:
@@ -150,13 +153,20 @@ class Sweep:
             key = "baseline.flags" if index == 0 else f"variants[{variant.name}].change.flags"
             table = self.flag_table(variant.stack)
             declared = variant.change.flags if index else variant.flags
+            problems += variable_problems(
+                variant.change.env if index else variant.env, campaign.file, f"{key.removesuffix('flags')}env"
+            )
             # What is taken away may be of another stack's SGLang, of the baseline or of a campaign that is extended.
             taken = {n for n, value in declared.items() if value is None and known_to_any_version(n)}
             own = {name: value for name, value in declared.items() if name not in taken}
-            problems += unknown_flags(own, table, campaign.file, key)
+            problems += flag_problems(own, table, campaign.file, key)
             inherited = {name: value for name, value in variant.flags.items() if name not in declared}
             if index and variant.change.stack:
-                problems += unknown_flags(inherited, table, campaign.file, f"{key} (inherited)")
+                problems += flag_problems(inherited, table, campaign.file, f"{key} (inherited)")
+        for workload in campaign.workloads:
+            problems += client_flag_problems(
+                workload.bench_flags, campaign.file, f"workloads[{workload.name}].bench_flags"
+            )
         if problems:
             raise UserErrors(problems)
 
@@ -242,6 +252,10 @@ class Sweep:
     def ranks(self, folder: str) -> int:
         """Processes that serve one replica of the arm, each with a trace of its own: tensor x pipeline ranks."""
         return ranks(self.schedule.arm(folder).variant.flags)
+
+    def gpus(self, folder: str) -> int:
+        """GPUs that a launch of the arm uses on a host that has some."""
+        return gpus_needed(self.schedule.arm(folder).variant.flags) if self.host.get("gpus") else 0
 
     def launch_order(self, folder: str, block: int) -> LaunchOrder:
         """The launch whose record is ``<folder>/block-<block>/launch.json``."""

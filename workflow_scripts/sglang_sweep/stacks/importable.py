@@ -111,11 +111,36 @@ def flags() -> dict[str, Any]:
 
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
-    names: dict[str, bool] = {}
-    for action in parser._actions:
-        old = "deprecat" in type(action).__name__.lower() or "deprecated" in (action.help or "").lower()[:40]
-        names |= {option[2:]: old for option in action.option_strings if option.startswith("--")}
-    return {"flags": sorted(names), "deprecated": sorted(name for name, old in names.items() if old)}
+    return {"options": sorted(filter(None, map(_row, parser._actions)))}
+
+
+_KINDS = {"int": "int", "float": "float", "str": "str", "nullable_str": "str", "human_readable_int": "size"}
+"""What argparse's ``type`` functions of SGLang take; others have a syntax of their own."""
+
+
+def _row(action: argparse.Action) -> str | None:
+    """``names<TAB>kind<TAB>choices<TAB>deprecated``, as in config/knowledge/flags/; None for help."""
+    names = [option[2:] for option in action.option_strings if option.startswith("--")]
+    action_name = type(action).__name__
+    if not names or "help" in names:
+        return None
+    if isinstance(action, argparse.BooleanOptionalAction):
+        kind, names = "bool", [name for name in names if not name.startswith("no-")]
+    elif action.nargs == 0:
+        kind = "flag"
+    elif action.type is None:
+        kind = "str" if action_name == "_StoreAction" else "any"
+    else:
+        kind = _KINDS.get(getattr(action.type, "__name__", ""), "any")
+    many = "+" if isinstance(action.nargs, int) and action.nargs > 1 else str(action.nargs or "")
+    old = "deprecat" in action_name.lower() or "deprecated" in (action.help or "").lower()[:40]
+    columns = [
+        ",".join(names),
+        kind + many.strip("0"),
+        " ".join(map(str, action.choices or ())),
+        "deprecated" * old,
+    ]
+    return "\t".join(columns).rstrip("\t")
 
 
 def main() -> None:
@@ -125,7 +150,7 @@ def main() -> None:
     facts = stack_facts()
     found = {
         "sglang_version": facts["sglang"],
-        **(flags() if facts["sglang"] else {"flags": [], "deprecated": []}),
+        **(flags() if facts["sglang"] else {"options": []}),
     }
     answer.write(json.dumps({"stack": facts, "flags": found}) + "\n")
     answer.flush()
