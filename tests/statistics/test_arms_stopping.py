@@ -38,11 +38,23 @@ def test_the_campaign_ends_when_every_arm_is_settled(campaign, values, adaptive)
     stopped = next(b for b in range(3, 13) if not run(campaign, values, adaptive, b)["baseline"].go_on)
     assert 3 < stopped <= 12
     last = run(campaign, values, adaptive, stopped)
-    assert {d.reason.split(": ")[-1] for n, d in last.items() if "baseline" not in n} <= {
-        "LOSS",
-        "WIN",
-        "NO_DIFFERENCE",
-    }
+    reasons = {d.reason.split(": ")[-1] for n, d in last.items() if "baseline" not in n}
+    assert reasons <= {"LOSS", "NO_DIFFERENCE", "wins; is it steady?"}
+
+
+def test_a_winner_goes_on_alone_until_nine_launches_have_shown_it_steady(campaign, values, adaptive):
+    won = next(b for b in range(3, 13) if run(campaign, values, adaptive, b)["gain"].alone)
+    others = {n: {b: x for b, x in of.items() if b <= won} for n, of in values.items() if n != "gain"}
+    go_on = [run(campaign, others | {"gain": values["gain"]}, adaptive, b) for b in (won, 8, 9)]
+    assert [d["gain"].go_on for d in go_on] == [True, True, False]
+    assert go_on[1]["gain"].alone
+
+
+def test_an_unstable_arm_stops_once_three_launches_show_it(campaign, launch, values, adaptive):
+    failed = [launch("gone", 1, cause="crashed")]
+    values["gone"] = dict.fromkeys((2, 3), 100.0)
+    assert run(campaign, values, adaptive, 2, extra=failed)["gone"].go_on
+    assert run(campaign, values, adaptive, 3, extra=failed)["gone"].reason == "settled: UNSTABLE"
 
 
 def test_a_settled_arm_stays_settled_when_the_others_go_on(campaign, values, adaptive):

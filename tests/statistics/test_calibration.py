@@ -1,12 +1,15 @@
 """The calibration's vectorised designs do what the product does, and the study is reproducible."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from sglang_sweep.calibration import designs, simulate
 from sglang_sweep.calibration.calibration import OURS, run_scenario, study
-from sglang_sweep.calibration.calibration_report import conclusions, draw, report
+from sglang_sweep.calibration.calibration_report import conclusions, draw, hole_table, report
+from sglang_sweep.calibration.holes import study_hole
 from sglang_sweep.calibration.simulate import Scenario
 from sglang_sweep.statistics.design import Design
 from sglang_sweep.verdict.session import examine
@@ -116,3 +119,22 @@ def test_the_noisy_arm_is_the_variant_it_says():
     for schedule, baselines in ((simulate.launches, 2), (simulate.arm_after_arm, 1)):
         logs = schedule(scenario, [0.0] * 4, 10, 30, np.random.default_rng(5))
         assert logs[..., 0].std(axis=(0, 1)).argmax() == baselines + 2
+
+
+HOLES = yaml.safe_load(
+    (Path(__file__).parents[2] / "config" / "calibration.yaml").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("hole", HOLES["holes"], ids=lambda hole: hole["name"])
+def test_no_truth_that_a_mean_hides_misleads_or_is_kept_silent(hole):
+    for row in study_hole(hole, HOLES | {"hole_replications": 8, "max_blocks": 6}):
+        assert row["wrong"] <= 0.25  # of eight campaigns; the study itself draws hundreds
+        assert row["silent"] == 0
+        assert sum(row["verdicts"].values()) == pytest.approx(1)
+
+
+def test_the_holes_are_in_the_report():
+    rows = study_hole(HOLES["holes"][0], HOLES | {"hole_replications": 2, "max_blocks": 4})
+    text = "\n".join(hole_table(rows, HOLES))
+    assert "retracts" in text and "adaptive" in text

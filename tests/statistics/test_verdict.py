@@ -40,6 +40,16 @@ MEASURED = {
         ("DEAD_END", {"completed": 0, "failures": 2, "same_cause_failures": 2, "cause": "bad_flag"}),
         ("UNSTABLE", {"completed": 2, "failures": 2, "same_cause_failures": 2, "cause": "crashed"}),
         ("UNSTABLE", {"completed": 5, "failures": 1, "same_cause_failures": 1, "cause": "launch_timeout"}),
+        (
+            "UNSTABLE",
+            {
+                "completed": 0,
+                "failures": 2,
+                "same_cause_failures": 2,
+                "cause": "crashed",
+                "failed_serving": True,
+            },
+        ),
         ("UNSTABLE", {"misbehaves": ("fails requests in 3 of 6 launches",)}),
         ("UNSTABLE", {"misbehaves": ("retracts",), "log_ratio": 0.0, "p_holm": 1.0, "equivalence_p": 0.01}),
         ("LOSS", {"misbehaves": ("retracts requests",), "log_ratio": -0.05}),

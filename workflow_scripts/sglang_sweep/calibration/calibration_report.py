@@ -3,7 +3,7 @@ reports/calibration/calibration.md`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import seaborn as sns
 import yaml
 
 from sglang_sweep.calibration.calibration import OURS, RIVALS, study
+from sglang_sweep.calibration.holes import study_holes
 
 COLOURS = dict(zip((*OURS, *RIVALS), ("#0b6e4f", "#5fb49c", "#e09f3e", "#c8553d", "#7b2d26"), strict=True))
 MARKERS = dict(zip((*OURS, *RIVALS), ("o", "D", "v", "s", "X"), strict=True))
@@ -26,15 +27,17 @@ def write_study(
 ) -> None:
     """Run the study of a configuration file and write report, figure and every number as CSV."""
     config = yaml.safe_load(config_file.read_text(encoding="utf-8"))
-    table = study(config, workers)
+    table, holes = study(config, workers), study_holes(config, workers)
     for file in (markdown_file, figure_file, table_file):
         file.parent.mkdir(parents=True, exist_ok=True)
     table.to_csv(table_file, index=False, float_format="%.6g")
     draw(table, figure_file)
-    markdown_file.write_text(report(table, config, figure_file.name), encoding="utf-8")
+    markdown_file.write_text(report(table, config, figure_file.name, holes), encoding="utf-8")
 
 
-def report(table: pd.DataFrame, config: Mapping[str, Any], figure: str) -> str:
+def report(
+    table: pd.DataFrame, config: Mapping[str, Any], figure: str, holes: Sequence[Mapping[str, Any]] = ()
+) -> str:
     """Return the study as Markdown: what it shows, the figure, a table of ours and one of the rivals."""
     ours = table[table.design.isin(OURS)]
     return "\n".join(
@@ -86,8 +89,30 @@ def report(table: pd.DataFrame, config: Mapping[str, Any], figure: str) -> str:
             "with the right verdict. *Launches* are relative to the fixed design. Rivals test each variant at 5 % and "
             "correct for nothing. Rates in per cent, with one Monte-Carlo standard error.",
             "",
+            *hole_table(holes, config),
         ]
     )
+
+
+def hole_table(holes: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[str]:
+    """Return the study of truths that a mean hides: which verdicts came, how many mislead, how many say nothing."""
+    if not holes:
+        return []
+    lines = ["| truth | mode | verdicts | misleading | silent |", "|---|---|---|---:|---:|"]
+    for row in holes:
+        came = ", ".join(f"{name} {share:.0%}" for name, share in row["verdicts"].items())
+        lines.append(
+            f"| {row['truth']} | {row['mode']} | {came} | {row['wrong']:.1%} | {row['silent']:.1%} |"
+        )
+    return [
+        "## What a mean hides",
+        "",
+        f"{config['hole_replications']} campaigns of whole launch records per row, one variant. *Misleading*: a "
+        "verdict that the truth does not allow. *Silent*: WIN or NO_DIFFERENCE without a word of what is hidden.",
+        "",
+        *lines,
+        "",
+    ]
 
 
 def conclusions(table: pd.DataFrame, config: Mapping[str, Any]) -> list[str]:

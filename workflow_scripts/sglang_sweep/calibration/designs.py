@@ -18,7 +18,7 @@ from sglang_sweep.statistics import boundary, spread
 from sglang_sweep.statistics.design import MIN_BLOCKS, Design
 from sglang_sweep.statistics.holm import holm_adjusted
 from sglang_sweep.statistics.sign_flip import exact_p, smallest_p
-from sglang_sweep.verdict.settled import HOPELESS, OPTIMISM
+from sglang_sweep.verdict.settled import HOPELESS, OPTIMISM, STEADY
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -80,8 +80,8 @@ def ours_fixed(logs: Array, design: Design) -> Outcome:
 
 
 def ours_adaptive(logs: Array, design: Design) -> Outcome:
-    """The same blocks, looked at after each: settled arms stop, hopeless ones pause, then the campaign
-    ends."""
+    """The same blocks, looked at after each: settled arms stop, winners go on alone until they are steady, hopeless
+    arms pause, then the campaign ends."""
     ratios, aa = contrasts(logs)
     replications, blocks, variants = ratios.shape
     everything = np.concatenate([ratios, aa[..., None]], axis=-1)  # the last column is A' to A
@@ -90,11 +90,15 @@ def ours_adaptive(logs: Array, design: Design) -> Outcome:
     hopeless, claimed = np.zeros((2, replications, variants), dtype=bool)
     low, high = np.full((2, replications, variants), np.nan)
     used, void = np.zeros(replications), np.zeros(replications, dtype=bool)
+    tried = np.zeros((replications, variants))
     seen = np.full_like(everything, np.nan)
     for block in range(min(blocks, design.max_blocks)):
-        live = (verdict == OPEN) & ~hopeless & ~void[:, None]
-        used += live.sum(axis=1) + 2 * live.any(axis=1)
-        here = np.concatenate([live, live.any(axis=1, keepdims=True)], axis=1)
+        settling = (verdict == OPEN) & ~hopeless & ~void[:, None]
+        steady = (verdict == WIN) & (tried < min(STEADY, design.max_blocks)) & ~void[:, None]
+        live, paired = settling | steady, settling.any(axis=1, keepdims=True)
+        used += live.sum(axis=1) + 2 * paired[:, 0]
+        tried += live & ~np.isnan(logs[:, block, 2:, 0])
+        here = np.concatenate([live & paired, paired], axis=1)
         seen[:, block] = np.where(here, everything[:, block], np.nan)
         looks.look(seen)
         p, same_p, half = looks.p(), looks.equivalence_p()[:, :-1], looks.half()
@@ -102,7 +106,7 @@ def ours_adaptive(logs: Array, design: Design) -> Outcome:
         void |= ((p[:, -1] < design.aa_alpha) | beyond) & (looks.n[:, -1] > 0)
         p_holm = np.maximum(holm_adjusted(p[:, :-1]), looks.own_p()[:, :-1])
         mean, n = looks.mean[:, :-1], looks.n[:, :-1]
-        judged = (verdict == OPEN) & (n > 0) & ~void[:, None]
+        judged = np.isin(verdict, (OPEN, WIN)) & (n > 0) & ~void[:, None]
         now = _classify(p_holm, same_p, mean, n, design, logs, seen[..., :-1], judged)
         verdict = np.where(judged, now, verdict)
         claimed |= judged & (p_holm <= design.alpha)

@@ -21,7 +21,7 @@ NOTHING_DELIVERED = "nothing_delivered"
 @dataclass(frozen=True)
 class Measured:
     """One launch reduced to what the statistics use; ``values`` by (workload, metric) and index of the window, in
-    the metric's unit, without what rules removed."""
+    the metric's unit, without what rules removed. ``served``: its server became ready."""
 
     arm: str
     block: int
@@ -32,6 +32,7 @@ class Measured:
     outcome: str
     cause: str | None
     file: str
+    served: bool = True
     values: Mapping[Key, Mapping[int, float]] = field(default_factory=dict)
     removed: tuple[Removal, ...] = ()
 
@@ -82,6 +83,7 @@ def measured(launch: Launch) -> Measured:
         cause=launch.get("cause"),
         file=launch.get("file")
         or f"launches/{launch['variant']}-{launch['key']}/block-{launch['block']}/launch.json",
+        served=(launch.get("timeline") or {}).get("ready_s") is not None,
         values=values,
         removed=removed,
     )

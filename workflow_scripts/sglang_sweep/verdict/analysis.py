@@ -184,7 +184,7 @@ def launch_row(launch: Measured, primary: Key, tested: Tested) -> dict[str, Any]
         "value": value,
         "removed": "stale"
         if launch.block in tested.stale
-        else launch.lost or ("no_pair" if unpaired else None),
+        else launch.lost or ("no_baseline_beside_it" if unpaired else None),
     }
 
 

@@ -112,14 +112,19 @@ CONFIRMING_LAUNCHES = 2
 """A failure, or a change that never engaged, is believed after this many launches that agree."""
 
 
+SOMETIMES = frozenset({"crashed", "client_hang", "collective_hang", "unknown"})
+"""Causes that a server which became ready may meet in one launch and not in the next: no proof that it cannot run."""
+
+
 @dataclass(frozen=True)
 class VariantFacts:
     """All that a verdict rests on. p-values are None where nothing could be tested.
 
     ``p_holm`` is the difference test, adjusted for all variants (and in adaptive mode for all looks);
-    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all. ``misbehaves``
-    says what it does to requests more often than the baseline, ``doubts`` what else makes its mean no fair
-    comparison, ``notes`` what must be known beside any verdict: sentences all.
+    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all. With
+    ``failed_serving`` every failure came after the server was ready. ``misbehaves`` says what it does to requests
+    more often than the baseline, ``doubts`` what else makes its mean no fair comparison, ``notes`` what must be known
+    beside any verdict: sentences all.
     """
 
     is_prime: bool = False
@@ -127,6 +132,7 @@ class VariantFacts:
     completed: int = 0
     same_cause_failures: int = 0
     failures: int = 0
+    failed_serving: bool = False
     cause: str | None = None
     predicted_impossible: str | None = None
     wrong_output: str | None = None
@@ -177,7 +183,8 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
         return Decision(V.PLANNED, ("not launched yet",))
     if not f.completed:
         if f.same_cause_failures >= CONFIRMING_LAUNCHES:
-            return Decision(V.DEAD_END, (f"{f.same_cause_failures} launches failed with {f.cause}",))
+            verdict = V.UNSTABLE if f.failed_serving and f.cause in SOMETIMES else V.DEAD_END
+            return Decision(verdict, (f"{f.same_cause_failures} launches failed with {f.cause}",))
         return Decision(V.INCONCLUSIVE, (f"failed with {f.cause}; a second launch must confirm it",))
     if f.wrong_output:
         return Decision(V.WRONG_OUTPUT, (f.wrong_output,))

@@ -192,6 +192,7 @@ def facts_of(
         completed=sum(m.outcome == "completed" for m in tried),
         failures=sum(causes.values()),
         same_cause_failures=agreeing,
+        failed_serving=all(m.served for m in tried if m.outcome == "failed"),
         cause=evidence.get("cause") or cause or (None if tried else not_run),
         predicted_impossible=predicted,
         wrong_output=_wrong(evidence.get("correctness") or {}),

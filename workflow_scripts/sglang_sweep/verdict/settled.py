@@ -11,9 +11,9 @@ from scipy import stats
 
 from sglang_sweep.statistics import power
 from sglang_sweep.statistics.boundary import LAST_LOOK, PRIOR_DF
-from sglang_sweep.statistics.design import Design
+from sglang_sweep.statistics.design import MIN_BLOCKS, Design
 from sglang_sweep.statistics.sequential import Look, levels
-from sglang_sweep.verdict.decision import VERDICTS
+from sglang_sweep.verdict.decision import VERDICTS, Verdict
 from sglang_sweep.verdict.session import Evidence, Examination, examine
 
 HOPELESS = 0.1
@@ -22,13 +22,18 @@ HOPELESS = 0.1
 OPTIMISM = 0.9
 """... even if the noise is as small as the data allow: at the lower 90 % confidence limit of its spread."""
 
+STEADY = 9
+"""In adaptive mode a WIN goes on, alone, until so many of its launches were made: what fails in three launches of
+ten is then missed once in 25. Whoever deploys it would find out."""
+
 
 @dataclass(frozen=True)
 class ArmDecision:
-    """Whether an arm is launched in the next block, and why (not)."""
+    """Whether an arm is launched in the next block, and why (not); ``alone`` where no baseline is needed beside it."""
 
     go_on: bool
     reason: str
+    alone: bool = False
 
 
 def decide_arms(
@@ -48,7 +53,7 @@ def decide_arms(
     e = examine(launches, evidence, campaign_design, variants=variants, baseline=baseline)
     prime = f"{baseline}-prime"
     decisions = {name: _decide(e, name) for name in e.names if name != prime}
-    live = [name for name, decision in decisions.items() if decision.go_on]
+    live = [name for name, decision in decisions.items() if decision.go_on and not decision.alone]
     shared = ArmDecision(bool(live), f"baseline of {', '.join(live)}" if live else "no variant is left")
     return {baseline: shared, prime: shared, **decisions}
 
@@ -56,6 +61,13 @@ def decide_arms(
 def _decide(e: Examination, name: str) -> ArmDecision:
     verdict, f, design = e.decisions[name].verdict, e.facts[name], e.design
     most = design.max_blocks if design.adaptive else design.blocks
+    enough = f.launches >= MIN_BLOCKS or not f.completed
+    if verdict is Verdict.UNSTABLE and design.adaptive and not enough:
+        return ArmDecision(True, "unstable so far")
+    if verdict is Verdict.UNSTABLE and not f.completed:
+        return ArmDecision(False, f"settled: {verdict}")
+    if verdict is Verdict.WIN and design.adaptive and f.launches < min(STEADY, most):
+        return ArmDecision(True, "wins; is it steady?", alone=True)
     if VERDICTS[verdict].goes_on not in (("always",) if design.adaptive else ("always", "fixed")):
         return ArmDecision(False, f"settled: {verdict}")
     if e.void and design.adaptive:
