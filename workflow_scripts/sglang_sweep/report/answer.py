@@ -12,6 +12,7 @@ from sglang_sweep.report.words import (
     OBJECTIVES,
     ORDER,
     at_load,
+    change_of,
     command,
     kind_of,
     label_of,
@@ -165,7 +166,9 @@ def _sure(campaign: Campaign, best: Variant | None) -> str:
         active = {"engaged": "The change was seen active in the server."}.get(
             best.engagement.state, "Whether the change was active is not proven."
         )
-        return f"{count(best.blocks, 'block')} of fresh servers: {least}{chance}{among}. {active}"
+        unseen = best.spread.unseen_share
+        rare = f" Trouble in up to {unseen:.0%} of launches may be unseen." if unseen else ""
+        return f"{count(best.blocks, 'block')} of fresh servers: {least}{chance}{among}. {active}{rare}"
     highs = {v.name: max((end for end in v.ci95 if end), default=1) for v in campaign.candidates if v.ci95}
     believed = [v.name for v in campaign.candidates if kind_of(v.verdict).believed and v.name in highs]
     if not believed or campaign.verdicts.session.void:
@@ -182,9 +185,20 @@ def _given_up(campaign: Campaign, best: Variant | None) -> str:
     worse = [row for row in shown if row_change(row).way == "worse"]
     if worse:
         return "Worse: " + "; ".join(f"{at_load(row)} {row_change(row).text()}" for row in worse) + "."
-    wide = [row for row in shown if not row_change(row).way and _room(row) > 5 * campaign.smallest]
-    vague = ", ".join(dict.fromkeys(label_of(row.metric) for row in wide))
-    return "Nothing measured is shown to be worse." + (f" Too noisy to tell: {vague}." if vague else "")
+    return f"Nothing measured is shown to be worse.{_not_excluded(best)}"
+
+
+def _not_excluded(best: Variant) -> str:
+    """The losses beyond the smallest effect that too few data leave possible, the largest of each metric."""
+    lows = [(row.ci95[0] or 1.0, row) for row in best.elsewhere if row.kind == "not_excluded" and row.ci95]
+    most = {row.metric: (low, row) for low, row in sorted(lows, key=lambda pair: -pair[0])}
+    open_ = [
+        f"{signed_percent((change_of(row.metric, low, None).ratio or 1) - 1)} in {at_load(row)}"
+        for low, row in most.values()
+    ]
+    unmeasured = [at_load(row) for row in best.elsewhere if row.kind == "not_measured"]
+    said = f" Not excluded: {', '.join(open_)}." if open_ else ""
+    return said + (f" Too little is measured of {', '.join(unmeasured)}." if unmeasured else "")
 
 
 METRICS_GIVEN_UP = (
@@ -195,10 +209,6 @@ METRICS_GIVEN_UP = (
     "p99_tpot_ms",
     "p99_e2e_latency_ms",
 )
-
-
-def _room(row: MetricRow) -> float:
-    return max((abs(end - 1) for end in row_change(row).ends or () if end), default=0.0)
 
 
 def noise(campaign: Campaign) -> str:

@@ -114,6 +114,10 @@ class OutcomeRow(Read):
     more_often: bool = False
 
 
+class Spread(Read):
+    unseen_share: float | None = None
+
+
 class Variant(Read):
     name: str
     verdict: str
@@ -129,6 +133,7 @@ class Variant(Read):
     fresh_blocks: int | None = None
     elsewhere: list[Elsewhere] = []
     outcomes: list[OutcomeRow] = []
+    spread: Spread = Spread()
     outcome: str = "not_run"
     cause: str = ""
     metrics: list[MetricRow] = []
