@@ -12,8 +12,11 @@ with logged(snakemake.log[0]) as say:
     refuse_other_host(sweep.host)
     order = sweep.launch_order(snakemake.wildcards.launch, 0)
     asked = sweep.campaign.communication or {}
-    with ownership.interruptible(), ownership.exclusive(order.limits.busy_wait_s):
-        ownership.kill_orphans()
+    with (
+        ownership.interruptible(),
+        ownership.exclusive(order.limits.busy_wait_s, order.campaign, order.gpus, say),
+    ):
+        ownership.end_orphans()
         result = measure(
             order.client_python,
             Path(snakemake.output[0]),

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from sglang_sweep.job import logged
-from sglang_sweep.launch.instruments import INSTRUMENTS
 from sglang_sweep.launch.measure import measure, not_run
 from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
 from sglang_sweep.verdict.stopping import why_not_run
@@ -18,5 +17,5 @@ with logged(snakemake.log[0]) as say:
         not_run(sweep.identity(folder, block), output, reason)
     else:
         refuse_other_host(sweep.host)
-        result = measure(sweep.launch_order(folder, block), output, INSTRUMENTS)
+        result = measure(sweep.launch_order(folder, block), output, say=say)
         say(f"{result['outcome']}" + (f": {result['cause']}: {result['reason']}" if result["cause"] else ""))

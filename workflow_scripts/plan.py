@@ -2,6 +2,7 @@
 
 from sglang_sweep.gate.predictions import notes, predictions
 from sglang_sweep.job import told
+from sglang_sweep.launch.ownership import holders
 from sglang_sweep.plan.schedule import estimate
 from sglang_sweep.plan.sweep import RESULTS, load_sweep
 from sglang_sweep.plan.view import console, render_plan
@@ -12,3 +13,5 @@ with told(snakemake.log[0]):
         sweep = load_sweep(name, {**snakemake.config, "measure": True}, snakemake.params.host)
         cost = estimate(sweep.schedule, RESULTS)
         console().print(render_plan(sweep.schedule, cost, RESULTS, predictions(sweep), notes(sweep)))
+    for holder in holders():
+        print(f"Measured on this host now: {holder}")

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from sglang_sweep.job import logged
-from sglang_sweep.launch.instruments import INSTRUMENTS
 from sglang_sweep.launch.profiled import profile
 from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
 
@@ -14,8 +13,8 @@ with logged(snakemake.log[0]) as say:
     result = profile(
         order,
         Path(snakemake.output[0]),
-        INSTRUMENTS,
         sweep.campaign.profile.model_dump(),
         sweep.ranks(snakemake.wildcards.launch),
+        say=say,
     )
     say(f"profile: {result['profile'].get('outcome', result['cause'])}")

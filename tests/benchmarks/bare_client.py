@@ -18,8 +18,7 @@ from typing import Any
 import yaml
 from scipy import stats
 from sglang_sweep.files import records as record
-from sglang_sweep.launch.instruments import INSTRUMENTS
-from sglang_sweep.launch.measure import own
+from sglang_sweep.launch.measure import INSTRUMENTS, own
 from sglang_sweep.launch.run import Run
 from sglang_sweep.launch.workload import benchmark_arguments, run_window
 from sglang_sweep.plan.sweep import RESULTS, load_sweep

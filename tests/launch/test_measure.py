@@ -10,12 +10,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 from sglang_sweep.campaign.model import Workload
 from sglang_sweep.campaign.site import Limits
 from sglang_sweep.errors import InfrastructureFault
-from sglang_sweep.launch import ownership
+from sglang_sweep.launch import keeper, ownership
 from sglang_sweep.launch.measure import measure
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.statistics.invalidation import removals
@@ -67,7 +66,7 @@ def test_a_healthy_server_is_measured_and_leaves_nothing(tmp_path: Path) -> None
     assert result["windows"][0]["metrics"]["goodput"] == 4.0
     assert [p["tokenizer_prompt_tokens"] for p in result["probe"]] == [5, 5, 2, 10]
     assert result["clean_room"]["after"] == {"processes": [], "ports": []}
-    assert ownership.marked_processes(ownership.owner_mark()) == []
+    assert ownership.marked_processes(str(ownership.me())) == []
 
 
 def test_what_the_gpus_did_during_a_window_is_in_it(tmp_path: Path) -> None:
@@ -170,8 +169,9 @@ def test_nothing_outlives_a_killed_owner(tmp_path: Path, number: signal.Signals)
     )
     owner = subprocess.Popen([sys.executable, "-c", code])
     log = tmp_path / "attempt-1" / "server.log"
-    mark = f"{owner.pid}:{psutil.Process(owner.pid).create_time():.2f}"
-    # It may have to wait for another measurement on this host to end.
+    started = keeper.process(owner.pid)
+    assert started
+    mark = str(ownership.me()._replace(pid=owner.pid, started=started.started))
     while owner.poll() is None and not (log.exists() and ownership.marked_processes(mark)):
         time.sleep(0.1)
     assert ownership.marked_processes(mark)

@@ -6,7 +6,7 @@ import sys
 
 import psutil
 import pytest
-from sglang_sweep.launch.pinning import pin, split_processors, thread_binding
+from sglang_sweep.launch.environment import pin, split_processors, thread_binding
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.launch import profile
+from sglang_sweep.launch.asking import Asking
 from sglang_sweep.launch.profile import profile_server
 
 
@@ -75,7 +76,7 @@ def quick(server, folder, **options):
     }
     arguments |= options
     driver = arguments.pop("driver")
-    return profile_server(server.url, folder, workload_driver=driver, **arguments)
+    return profile_server(Asking(server.url), folder, workload_driver=driver, **arguments)
 
 
 def test_the_traces_of_all_ranks_and_stages_are_waited_for_and_named(server, tmp_path):
@@ -172,7 +173,7 @@ def test_a_driver_that_fails_and_a_server_that_died_are_told_apart(server, tmp_p
         raise ConnectionError("refused")
 
     assert quick(server, tmp_path, driver=fail)["outcome"] == "driver_failed"
-    gone = profile_server("http://127.0.0.1:9", tmp_path, 1, ["decode"], fail, timeout_s=1)
+    gone = profile_server(Asking("http://127.0.0.1:9"), tmp_path, 1, ["decode"], fail, timeout_s=1)
     assert gone["outcome"] == "refused"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from clone import Clone
 from sglang_sweep.files import yaml_files
-from sglang_sweep.launch.probe import NEW_TOKENS
+from sglang_sweep.launch.asking import NEW_TOKENS
 from sglang_sweep.launch.server import listeners
 from sglang_sweep.verdict.records import Verdicts
 

@@ -46,6 +46,8 @@ class Site(Declared):
     """Where stacks and converted models are kept, shared by clones and campaigns. Default, the user's cache folder."""
     bundle_part_mib: Count = 1024
     """Size of the parts of a bundle for a host without network, MiB."""
+    api_key: bool = True
+    """Whether servers get a random API key, for as long as they live, where the campaign gives them none."""
     server_env: Environment = {}
     """Environment variables that every server on this site needs. They enter the launch keys."""
     limits: Limits = Limits()

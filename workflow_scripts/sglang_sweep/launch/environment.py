@@ -1,7 +1,16 @@
-"""The environment a server gets: ours, minus what the workflow put there, plus what was declared."""
+"""What a server gets from us: an environment (ours, minus what the workflow put there, plus what was declared) and
+processors, apart from the load client's when the model runs on the same ones.
 
+Measured on two cores: with the client free to run on the server's core, throughput varied by 60 %; with both pinned
+apart, by 1 %.
+"""
+
+import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
+
+import psutil
 
 CONTROLLER_ONLY = re.compile(
     r"^(OMP|MKL|OPENBLAS|GOTO|VECLIB|NUMEXPR)_NUM_THREADS$|^VIRTUAL_ENV|^SNAKEMAKE|^PYTHON(HOME|STARTUP|PATH)$|^PS1$|^_$"
@@ -30,4 +39,38 @@ def server_environment(inherited: dict[str, str], *declared: dict[str, str]) -> 
     environment |= MEASURED_ALIKE
     for layer in declared:
         environment |= layer
+    return unproxied(environment)
+
+
+def unproxied(environment: dict[str, str]) -> dict[str, str]:
+    """The environment in which requests to this host go to this host: server and load client ask it over HTTP."""
+    for name in ("no_proxy", "NO_PROXY"):
+        kept = [part for part in environment.get(name, "").split(",") if part]
+        environment = environment | {name: ",".join(dict.fromkeys([*kept, "127.0.0.1", "localhost"]))}
     return environment
+
+
+def split_processors(available: set[int]) -> tuple[set[int], set[int]]:
+    """(server's, client's): the last processor goes to the client, unless there is only one."""
+    ordered = sorted(available)
+    if len(ordered) < 2:
+        return set(ordered), set(ordered)
+    return set(ordered[:-1]), set(ordered[-1:])
+
+
+def thread_binding(available: set[int]) -> dict[str, str]:
+    """SGLang's own variable for the same split: its rank's threads stay on the server's processors.
+
+    Without it the server starts one OpenMP thread a processor, which then fight over the ones it is pinned to.
+    A variant that declares the variable keeps its own.
+    """
+    return {"SGLANG_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(split_processors(available)[0])))}
+
+
+def pin(processes: list[psutil.Process], processors: set[int]) -> None:
+    """Moves every thread of the processes; threads born later inherit it."""
+    for process in processes:
+        with suppress(psutil.Error, OSError):
+            for thread in process.threads():
+                with suppress(OSError):
+                    os.sched_setaffinity(thread.id, processors)

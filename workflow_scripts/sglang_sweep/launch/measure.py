@@ -6,20 +6,36 @@ from typing import Any
 
 from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.evidence.arm import first_cause
+from sglang_sweep.evidence.cause import classify_stall
 from sglang_sweep.files import records as record
 from sglang_sweep.files import yaml_files
-from sglang_sweep.launch import ownership
+from sglang_sweep.host.sample import quick_sample, sample_clocks
+from sglang_sweep.launch import headroom, ownership
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.run import Run
 
 
-def measure(launch: LaunchOrder, output: Path, instruments: Instruments) -> dict[str, Any]:
+def _cause(log: Path, sglang_version: str | None, exit_code: int | None) -> tuple[str, str | None]:
+    cause, reason, _ = first_cause(log, sglang_version, exit_code)
+    return cause, reason
+
+
+INSTRUMENTS = Instruments(
+    cause_of=_cause, stall_verdict=classify_stall, sample_host=quick_sample, sample_clocks=sample_clocks
+)
+"""What measuring borrows from the evidence and host parts of the library."""
+
+
+def measure(
+    launch: LaunchOrder, output: Path, instruments: Instruments = INSTRUMENTS, say: ownership.Say = print
+) -> dict[str, Any]:
     """Makes the launch and writes ``output`` (launch.json), with logs and raw data in ``attempt-<k>/`` beside it.
 
     A variant that fails is a result. Raises InfrastructureFault when nothing may be concluded, Interrupted
     when told to stop; in every case no process of ours is left.
     """
-    run = own(launch, output.parent, instruments, Run.measure_windows)
+    run = own(launch, output.parent, instruments, Run.measure_windows, say)
     result = run.result()
     record.write_json(run.folder / output.name, result)
     _check(result, run.folder / output.name)
@@ -36,13 +52,27 @@ def _check(result: dict[str, Any], file: Path) -> None:
         ) from None
 
 
-def own(launch: LaunchOrder, parent: Path, instruments: Instruments, work: Callable[[Run], None]) -> Run:
-    """The launch with ``work`` done on its server, everything ended again."""
-    folder = _new_attempt(parent)
-    with ownership.interruptible(), ownership.exclusive(launch.limits.busy_wait_s):
-        ended = ownership.kill_orphans()
-        run = Run(launch, folder, instruments)
-        run.note_clean_room("before", ended)
+def own(
+    launch: LaunchOrder,
+    parent: Path,
+    instruments: Instruments,
+    work: Callable[[Run], None],
+    say: ownership.Say = print,
+) -> Run:
+    """The launch with ``work`` done on its server, everything ended again. ``say`` is told what a person must know."""
+    with (
+        ownership.interruptible(),
+        ownership.exclusive(launch.limits.busy_wait_s, launch.campaign, launch.gpus, say) as lease,
+    ):
+        orphans = ownership.end_orphans()
+        if orphans.ended:
+            say(f"ended, left by a run that was killed: {', '.join(orphans.ended)}")
+        if orphans.left_alone:
+            say(f"left alone: {'; '.join(orphans.left_alone)}")
+        parent.mkdir(parents=True, exist_ok=True)
+        headroom.check(launch, parent)
+        run = Run(launch, _new_attempt(parent), instruments, lease, say)
+        run.note_clean_room("before", orphans)
         try:
             run.go(lambda: work(run))
         finally:

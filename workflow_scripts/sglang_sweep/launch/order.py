@@ -34,6 +34,10 @@ class LaunchOrder:
     client_python: Path
     share_processors: bool
     limits: Limits = field(default_factory=Limits)
+    gpus: tuple[str, ...] = ()
+    """UUIDs of those it may use."""
+    random_key: bool = True
+    """Whether the server gets an API key that nobody knows, where the campaign gives it none."""
 
 
 @dataclass(frozen=True)

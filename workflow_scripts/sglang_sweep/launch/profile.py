@@ -15,6 +15,7 @@ from typing import Any
 
 import requests
 
+from sglang_sweep.launch.asking import Asking, BadAnswer
 from sglang_sweep.traces.files import TraceFile, trace_files
 
 _POLL_S = 0.25
@@ -26,7 +27,7 @@ _FREE_DISK_MB = 512
 
 
 def profile_server(
-    base_url: str,
+    server: Asking,
     out_dir: str | Path,
     steps: int,
     stages: Sequence[str],
@@ -48,7 +49,7 @@ def profile_server(
     ``profile_id``, ``traces`` (rank, stage, file relative to ``out_dir``, bytes), ``bytes`` and ``elapsed_s``.
     """
     return _Profile(
-        base_url.rstrip("/"),
+        server,
         Path(out_dir),
         steps,
         list(stages),
@@ -62,7 +63,7 @@ def profile_server(
 class _Profile:
     def __init__(
         self,
-        url: str,
+        server: Asking,
         folder: Path,
         steps: int,
         stages: list[str],
@@ -71,7 +72,7 @@ class _Profile:
         timeout_s: float,
         ranks: int,
     ) -> None:
-        self.url, self.folder, self.steps, self.stages = url, folder, steps, stages
+        self.server, self.folder, self.steps, self.stages = server, folder, steps, stages
         self.driver, self.size_limit, self.timeout, self.ranks = driver, size_limit_mb * 1e6, timeout_s, ranks
         self.profile_id = f"{time.time():.4f}"
         self.done = threading.Event()
@@ -111,11 +112,11 @@ class _Profile:
 
     def _start(self, body: dict[str, Any]) -> None:
         try:
-            answer = requests.post(f"{self.url}/start_profile", json=body, timeout=self.timeout)
-            if answer.status_code != 200:
+            answer = self.server.ask("/start_profile", self.timeout, body)
+            if answer.status != 200:
                 text = " ".join(answer.text.split())[:300]
-                self.start_error = f"/start_profile answered {answer.status_code}: {text}"
-        except requests.RequestException as error:
+                self.start_error = f"/start_profile answered {answer.status}: {text}"
+        except (requests.RequestException, BadAnswer) as error:
             self.start_error = f"/start_profile gave no answer ({type(error).__name__})"
 
     def _drive(self) -> None:
@@ -150,8 +151,8 @@ class _Profile:
 
     def _stop(self, outcome: str, reason: str | None) -> tuple[str, str | None]:
         """Stops the profiler; a hung one is given a moment to write, a flooding one's files are removed."""
-        with suppress(requests.RequestException):
-            requests.post(f"{self.url}/stop_profile", timeout=_STOP_ANSWER_S)
+        with suppress(requests.RequestException, BadAnswer):
+            self.server.ask("/stop_profile", _STOP_ANSWER_S, post=True)
         if outcome == "too_large":
             for found in self._files():
                 found.path.unlink(missing_ok=True)
@@ -166,8 +167,8 @@ class _Profile:
 
     def _alive(self) -> bool:
         try:
-            return requests.get(f"{self.url}/server_info", timeout=5).status_code < 500
-        except requests.RequestException:
+            return self.server.ask("/server_info", 5).status < 500
+        except (requests.RequestException, BadAnswer):
             return False
 
     def _files(self) -> list[TraceFile]:

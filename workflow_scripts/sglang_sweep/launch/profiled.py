@@ -6,8 +6,9 @@ from typing import Any
 
 from sglang_sweep.costs.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 from sglang_sweep.errors import UserError
-from sglang_sweep.launch.measure import keep, own
+from sglang_sweep.launch.measure import INSTRUMENTS, keep, own
 from sglang_sweep.launch.order import Instruments, LaunchOrder
+from sglang_sweep.launch.ownership import Say
 from sglang_sweep.launch.profile import profile_server
 from sglang_sweep.launch.run import Run
 from sglang_sweep.launch.workload import warm_up
@@ -15,7 +16,12 @@ from sglang_sweep.traces.breakdown import analyze
 
 
 def profile(
-    launch: LaunchOrder, output: Path, instruments: Instruments, settings: dict[str, Any], ranks: int
+    launch: LaunchOrder,
+    output: Path,
+    settings: dict[str, Any],
+    ranks: int,
+    instruments: Instruments = INSTRUMENTS,
+    say: Say = print,
 ) -> dict[str, Any]:
     """Makes the launch and writes ``output`` (profile.json): launch.json's keys, ``profile`` and ``breakdown``.
 
@@ -41,7 +47,7 @@ def profile(
     def record_steps(run: Run) -> None:
         told.update(
             profile_server(
-                run.server.url,
+                run.server.asking,
                 run.folder / "traces",
                 settings["steps"],
                 ("prefill", "decode"),
@@ -60,7 +66,7 @@ def profile(
             )
         )
 
-    run = own(launch, output.parent, instruments, record_steps)
+    run = own(launch, output.parent, instruments, record_steps, say)
     result = run.result() | {"profile": told, "breakdown": _breakdown(run.folder / "traces", told, launch)}
     tuning = nccl_tuning(output.parent) if settings["nccl_log"] else {}
     return keep(run, result | {"nccl_tuning": {str(size): choice for size, choice in tuning.items()}}, output)

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,32 @@ from prometheus_client.parser import text_string_to_metric_families
 from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.files import records as record
+from sglang_sweep.files.digest import digest, file_sha256
 from sglang_sweep.files.redaction import REDACTED, redacted_environment
-from sglang_sweep.launch import ownership, pinning
+from sglang_sweep.launch import environment, headroom, ownership
+from sglang_sweep.launch.asking import (
+    KEY_FLAGS,
+    PROMPTS,
+    Answer,
+    BadAnswer,
+    keys_of,
+    random_key,
+    redacted_command,
+    run_probe,
+)
 from sglang_sweep.launch.order import Instruments, LaunchOrder
-from sglang_sweep.launch.probe import PROMPTS, run_probe
 from sglang_sweep.launch.server import NotReady, Server, free_port, listeners
 from sglang_sweep.launch.watch import GpuWatch
-from sglang_sweep.launch.workload import Client, ClientFailed, ClientHung, run_window, warm_up
+from sglang_sweep.launch.workload import CLIENT, Client, ClientFailed, ClientHung, run_window, warm_up
+
+PORT_TRIES = 3
+
+COUNTERS = ("sglang:num_retracted_requests_total", "sglang:generation_tokens_total")
+
+FOREIGN_SHARE, FOREIGN_TOKENS = 0.02, 64
+"""Tokens that a window's server may count beyond the client's: a health check generates some."""
+
+KILLED = re.compile(r"\b(-9|137|SIGKILL|[Kk]illed)\b")
 
 
 class VariantFailed(Exception):
@@ -35,25 +56,46 @@ class VariantFailed(Exception):
 class Run:
     """The steps of one launch and what they leave behind."""
 
-    def __init__(self, launch: LaunchOrder, folder: Path, instruments: Instruments) -> None:
-        self.launch, self.folder, self.instruments = launch, folder, instruments
-        port = free_port()
-        command = [*launch.command, "--host", "127.0.0.1", "--port", str(port)]
-        self.server = Server(command, launch.environment, folder / "server.log", port)
+    def __init__(
+        self,
+        launch: LaunchOrder,
+        folder: Path,
+        instruments: Instruments,
+        lease: ownership.Lease | None = None,
+        say: ownership.Say = print,
+    ) -> None:
+        self.launch, self.folder, self.instruments, self.lease, self.say = (
+            launch,
+            folder,
+            instruments,
+            lease,
+            say,
+        )
+        self.command = list(launch.command)
+        if launch.random_key and not keys_of(self.command):
+            self.command += [KEY_FLAGS[0], random_key()]
+        self.server = self._new_server()
         available = os.sched_getaffinity(0)
         everything = (available, available)
         self.server_cpus, client_cpus = (
-            pinning.split_processors(available) if launch.share_processors else everything
+            environment.split_processors(available) if launch.share_processors else everything
         )
         self.client_home = folder / "client-home"
-        client_home = {"HOME": str(self.client_home), "HF_HOME": _hub_home(launch.environment)}
+        own = {"HOME": str(self.client_home), "HF_HOME": _hub_home(launch.environment)}
+        # SGLang's client sends the first of these to whatever server it asks: ours must not get the user's.
+        own |= {
+            "OPENAI_API_KEY": self.server.asking.keys[0] if self.server.asking.keys else "",
+            "API_KEY": "",
+        }
         self.client = Client(
             launch.client_python,
             folder / "client.log",
-            launch.environment | client_home,
+            environment.unproxied(launch.environment | own),
             client_cpus,
-            self.server.child_failed,
+            lambda: self.server.child_failed(),
+            lease,
         )
+        self.kills_before = headroom.out_of_memory_kills()
         self.started_at, self.timeline = record.now(), dict[str, float | None](spawned=0.0)
         self.outcome = "completed"
         self.cause: str | None = None
@@ -63,13 +105,19 @@ class Run:
         self.clean_room: dict[str, Any] = {}
         self.host_samples: dict[str, Any] = {}
 
-    def note_clean_room(self, when: str, ended: list[str] | None = None) -> None:
-        """What of ours is on the machine; ``before`` also says which orphans were ended first."""
-        processes = [f"{process.pid} {process.name()}" for process, _ in ownership.marked_processes()]
+    def _new_server(self) -> Server:
+        port = free_port()
+        command = [*self.command, "--host", "127.0.0.1", "--port", str(port)]
+        return Server(command, self.launch.environment, self.folder / "server.log", port, self.lease)
+
+    def note_clean_room(self, when: str, orphans: ownership.Orphans | None = None) -> None:
+        """What of this launch is on the machine; ``before`` also says what earlier ones had left there."""
+        marked = [process for process, _ in ownership.marked_processes(str(ownership.me()))]
+        there = {process.pid: process for process in [*marked, *self.server.tree(), *self.client.tree()]}
         ports = [self.server.port] if listeners(self.server.port) else []
-        self.clean_room[when] = {"processes": processes, "ports": ports}
-        if when == "before":
-            self.clean_room[when]["orphans_ended"] = ended or []
+        self.clean_room[when] = {"processes": [ownership.named(p) for p in there.values()], "ports": ports}
+        if orphans:
+            self.clean_room[when] |= {"orphans_ended": orphans.ended, "left_alone": orphans.left_alone}
         self.host_samples[when] = self.instruments.sample_host()
 
     def go(self, work: Callable[[], None]) -> None:
@@ -91,19 +139,44 @@ class Run:
         limits = self.launch.limits
         self.client_home.mkdir()
         self.client.start()
-        self.server.start()
-        try:
-            self.timeline["ready_s"] = round(
-                self.server.wait_ready(limits.launch_s, limits.stall_s, self.instruments.stall_verdict), 2
-            )
-        except NotReady as failure:
-            self.timeline["ready_s"] = None
-            cause = {"hung": "collective_hang", "timeout": "launch_timeout"}.get(failure.kind)
-            raise VariantFailed(failure.detail, cause) from None
+        for tries_left in reversed(range(PORT_TRIES)):
+            self.server.start()
+            try:
+                ready = self.server.wait_ready(
+                    limits.launch_s, limits.stall_s, self.instruments.stall_verdict
+                )
+                self.timeline["ready_s"] = round(ready, 2)
+                break
+            except NotReady as failure:
+                self.timeline["ready_s"] = None
+                if not self._lost_its_port(failure):
+                    cause = {"hung": "collective_hang", "timeout": "launch_timeout", "flood": "log_flood"}
+                    raise VariantFailed(failure.detail, cause.get(failure.kind)) from None
+                if not tries_left:
+                    raise InfrastructureFault(
+                        f"a port was taken from {self.launch.variant} {PORT_TRIES} times: {failure.detail}",
+                        remedy="find out who takes ports of this host (ss -ltnp), then run again",
+                    ) from None
+                self.say(f"{failure.detail}; once more with another port")
+                self.server.stop(limits.stop_s)
+                self.server = self._new_server()
         self.ask_client(self.client.wait_ready, limits.launch_s)
         if self.launch.share_processors:
-            pinning.pin(self.server.tree(), self.server_cpus)
-            pinning.pin(self.client.tree(), self.client.processors)
+            environment.pin(self.server.tree(), self.server_cpus)
+            environment.pin(self.client.tree(), self.client.processors)
+
+    def _lost_its_port(self, failure: NotReady) -> bool:
+        """Between our look and its bind another program took a port, unless the variant itself named that port."""
+        if any(word.startswith("--") and ("port" in word or "addr" in word) for word in self.launch.command):
+            return False
+        return failure.kind == "port_taken" or (
+            failure.kind == "died" and self._cause_in_log()[0] == "port_in_use"
+        )
+
+    def _cause_in_log(self) -> tuple[str, str | None]:
+        return self.instruments.cause_of(
+            self.server.log, self.launch.stack.get("sglang_version"), self.server.exit_code
+        )
 
     def _timed(self, name: str, step: Callable[[], None]) -> None:
         began = time.monotonic()
@@ -114,8 +187,10 @@ class Run:
 
     def _probe(self) -> None:
         try:
-            self.probe = run_probe(self.server.url, self.launch.limits.window_s)
-        except (requests.RequestException, KeyError, ValueError) as error:
+            self.probe = run_probe(self.server.asking, self.launch.limits.window_s)
+        except BadAnswer as error:
+            raise self._server_failure(f"the correctness probe: {error}", alive="bad_answers") from None
+        except requests.RequestException as error:
             raise self._server_failure(f"the correctness probe got no answer: {error}") from None
         counts = self.ask_client(self.client.count_tokens, self.launch.model, list(PROMPTS), 300.0)
         for entry, count in zip(self.probe, counts, strict=True):
@@ -131,32 +206,49 @@ class Run:
             for workload in self.launch.workloads:
                 self.flush()
                 output = self.folder / "bench.jsonl"
-                before = self._retracted()
+                before = self._counters()
                 with self._watch() as watch:
                     window = self.ask_client(
                         run_window, self.client, workload, index, output=output, **self._target()
                     )
-                after = self._retracted()
-                window["retracted_requests"] = (
-                    None if before is None or after is None else int(after - before)
-                )
+                self._account(window, before, self._counters())
                 if watch:
                     window["gpus"] = watch.summary()
                 self.windows.append(window)
+                if not window["metrics"]["completed"]:
+                    raise self._server_failure(
+                        f"none of {window['metrics']['failed']} requests was answered well",
+                        alive="bad_answers",
+                    )
+
+    def _account(
+        self, window: dict[str, Any], before: dict[str, float] | None, after: dict[str, float] | None
+    ) -> None:
+        """What the server counted meanwhile; tokens that are not ours void the window."""
+        window["retracted_requests"] = None
+        if before is None or after is None:
+            return
+        grown = {name: after[name] - before[name] for name in after}
+        window["retracted_requests"] = int(grown["sglang:num_retracted_requests_total"])
+        ours = window["metrics"]["total_output_tokens"] or 0
+        foreign = grown["sglang:generation_tokens_total"] - ours
+        if foreign > FOREIGN_SHARE * ours + FOREIGN_TOKENS and not window["metrics"]["failed"]:
+            window["valid"] = False
+            window["invalid"].append("foreign_load")
 
     def _watch(self) -> AbstractContextManager[GpuWatch | None]:
         """On a host without GPUs the thread would only take from the few processors that serve."""
         has_gpus = (self.host_samples.get("before") or {}).get("gpus")
         return GpuWatch(self.instruments.sample_clocks) if has_gpus else nullcontext()
 
-    def _retracted(self) -> float | None:
-        """Requests evicted from the KV cache so far, over all ranks; None where the server does not say."""
-        with suppress(requests.RequestException, ValueError):
-            answer = requests.get(f"{self.server.url}/metrics", timeout=30)
+    def _counters(self) -> dict[str, float] | None:
+        """COUNTERS so far, summed over labels (ranks, engines); None where the server does not say."""
+        with suppress(requests.RequestException, BadAnswer, ValueError):
+            answer = self.server.asking.ask("/metrics", 30)
             samples = [s for f in text_string_to_metric_families(answer.text) for s in f.samples]
             if any(sample.name.startswith("sglang:") for sample in samples):
                 # A counter is exported from its first event on: absent means none.
-                return sum(s.value for s in samples if s.name == "sglang:num_retracted_requests_total")
+                return {name: sum(s.value for s in samples if s.name == name) for name in COUNTERS}
         return None
 
     def _target(self) -> dict[str, Any]:
@@ -164,14 +256,20 @@ class Run:
 
     def flush(self) -> None:
         """The prefix cache must be as cold in every window; refused while requests still run."""
+        answer: Answer | None = None
         for _ in range(20):
-            with suppress(requests.RequestException):
-                if requests.post(f"{self.server.url}/flush_cache", timeout=30).ok:
+            with suppress(requests.RequestException, BadAnswer):
+                answer = self.server.asking.ask("/flush_cache", 30, post=True)
+                if answer.ok:
                     return
             if self.server.exit_code is not None:
                 break
             time.sleep(0.5)
-        raise self._server_failure("/flush_cache was refused for 10 s")
+        broken = answer is not None and answer.status != 400
+        said = f" with status {answer.status}" if answer else ""
+        raise self._server_failure(
+            f"/flush_cache was refused for 10 s{said}", alive="bad_answers" if broken else "infrastructure"
+        )
 
     def ask_client(self, step: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """A step of the load client; says whose fault it is when it does not come back well."""
@@ -182,8 +280,18 @@ class Run:
         except ClientFailed as error:
             failure = self._server_failure(str(error))
             if failure.cause == "infrastructure":
+                self._still_answers_well()
                 raise InfrastructureFault(f"load client: {error}", remedy=f"see {self.client.log}") from None
             raise failure from None
+
+    def _still_answers_well(self) -> None:
+        """Before the client is blamed: a server whose answers are bad makes it fail too."""
+        try:
+            run_probe(self.server.asking, min(60.0, self.launch.limits.window_s))
+        except BadAnswer as error:
+            raise VariantFailed(f"bad answers under load: {error}", "bad_answers") from None
+        except requests.RequestException as error:
+            raise VariantFailed(f"no answers under load: {error}", "client_hang") from None
 
     def _server_failure(self, reason: str, alive: str = "infrastructure") -> VariantFailed:
         """A dead server speaks through its log; a live one failed in the way ``alive`` says."""
@@ -193,8 +301,8 @@ class Run:
 
     def _keep(self, name: str, endpoint: str) -> None:
         # An idle server answers at once; one whose scheduler has died keeps its socket open for a minute.
-        with suppress(requests.RequestException):
-            answer = requests.get(f"{self.server.url}{endpoint}", timeout=15)
+        with suppress(requests.RequestException, BadAnswer):
+            answer = self.server.asking.ask(endpoint, 15)
             if answer.ok:
                 text = answer.text
                 if name.endswith(".json"):
@@ -218,20 +326,20 @@ class Run:
         """launch.json."""
         launch = self.launch
         if self.outcome == "failed":
-            from_log, exception = self.instruments.cause_of(
-                self.server.log, launch.stack.get("sglang_version"), self.server.exit_code
-            )
+            from_log, exception = self._cause_in_log()
             # What the log shows is more specific than how we noticed; a hang or a time-out leaves no exception,
             # and its exit code is that of our own KILL.
             if self.cause is None or from_log not in ("unknown", "crashed"):
                 self.cause, self.reason = from_log, exception or self.reason
             if self.cause == "unknown" and self.server.stopped_by == "self":
                 self.cause = "crashed"
+            self._ask_the_host()
         if self.cause == "infrastructure":
             raise InfrastructureFault(f"{launch.variant}: {self.reason}", remedy=f"see {self.server.log}")
         return {
             "schema_version": 1,
             "measuring_version": MEASURING_VERSION,
+            "measuring_code": measuring_code(),
             "campaign": launch.campaign,
             "variant": launch.variant,
             "key": launch.key,
@@ -242,7 +350,7 @@ class Run:
             "finished_at": record.now(),
             "stack": launch.stack,
             "host": launch.host,
-            "command": self.server.command,
+            "command": redacted_command(self.server.command),
             "environment": redacted_environment(launch.declared_environment),
             "outcome": self.outcome,
             "cause": self.cause,
@@ -266,6 +374,26 @@ class Run:
             "host_samples": self.host_samples,
             "clean_room": self.clean_room,
         }
+
+    def _ask_the_host(self) -> None:
+        """A failure that the host explains is not the variant's."""
+        if self.server.held and self.server.held.keeper_killed:
+            self.cause, self.reason = "infrastructure", "somebody killed the process that holds the server"
+        elif self.cause == "host_out_of_memory" and KILLED.search(self.reason or ""):
+            # The log only knows of a KILL. Whose it was, the kernel says.
+            kills = headroom.out_of_memory_kills()
+            if kills is None or kills == self.kills_before:
+                self.cause = "crashed"
+                self.reason = f"killed, and the kernel counts no kill for want of memory: {self.reason}"
+        elif short := headroom.exhausted(self.folder, self.launch, self.reason or ""):
+            self.cause, self.reason = "infrastructure", f"{self.reason}; {short}"
+
+
+@cache
+def measuring_code() -> str:
+    """Digest of the code that makes a launch: of every file of this package, and the load client."""
+    files = [*sorted(Path(__file__).parent.glob("*.py")), CLIENT]
+    return digest([file_sha256(file) for file in files])
 
 
 def _hub_home(environment: dict[str, str]) -> str:

@@ -1,8 +1,6 @@
 """One server process tree: start, wait until it generates, stop, prove that it is gone."""
 
-import os
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -16,11 +14,16 @@ import psutil
 import requests
 
 from sglang_sweep.launch import ownership
+from sglang_sweep.launch.asking import Asking, BadAnswer, keys_of
 
-READY_LINE = b"The server is fired up and ready to roll!"
+PATTERNS = {
+    "ready": re.compile(rb"The server is fired up and ready to roll!"),
+    "child_failed": re.compile(rb"Received sigquit from a child process|SIGQUIT received\."),
+}
+"""What is looked for while the server runs; ``child-failed`` of config/knowledge/causes.yaml names the cause later."""
 
-CHILD_FAILED = re.compile(rb"Received sigquit from a child process|SIGQUIT received\.")
-"""As ``child-failed`` of config/knowledge/causes.yaml, which names the cause afterwards."""
+LOG_LIMIT = 4_000_000_000
+"""Bytes of log that no server writes before it is ready; a disk holds few of them."""
 
 
 class StallVerdict(Protocol):
@@ -31,7 +34,7 @@ class StallVerdict(Protocol):
 
 @dataclass
 class NotReady(Exception):
-    """The server died, hung or took too long before it could serve. ``kind``: died, hung or timeout."""
+    """The server could not serve. ``kind``: died, hung, timeout, or port_taken (by another program's process)."""
 
     kind: str
     detail: str
@@ -68,59 +71,53 @@ def listeners(port: int) -> set[int | None]:
 class Server:
     """A process tree in its own session, whose output goes to ``log``."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], log: Path, port: int) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        log: Path,
+        port: int,
+        lease: ownership.Lease | None = None,
+    ) -> None:
         self.command, self.environment, self.log, self.port = command, environment, log, port
         self.url = f"http://127.0.0.1:{port}"
-        self.mark = ownership.owner_mark()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.asking = Asking(self.url, keys_of(command))
+        self.lease = lease
+        self.held: ownership.Held | None = None
         self.spawned = 0.0
         self.stopped_by: str | None = None
-        self._read = 0
-        self._child_failed = False
+        self._log = Tail(log)
 
     def start(self) -> None:
         """Spawns the tree; it dies with us even if we are killed."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            self.held = ownership.Held(
                 self.command,
-                env={**self.environment, ownership.MARK: self.mark},
+                self.environment,
+                self.lease,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=lambda: ownership.die_with_parent(signal.SIGKILL),
             )
         self.spawned = time.monotonic()
 
     @property
     def exit_code(self) -> int | None:
         """As the shell would say: 137 for a process ended by KILL; None while it runs."""
-        code = self.process.poll() if self.process else None
-        return 128 - code if code is not None and code < 0 else code
+        return self.held.exit_code if self.held else None
 
     def child_failed(self) -> bool:
         """Whether it said that one of its processes died, without having been stopped.
 
         It then waits for core dumps with its sockets open, a minute and more in 0.5.16, before it ends itself.
         """
-        if not self._child_failed:
-            with self.log.open("rb") as log:
-                log.seek(self._read)
-                new = log.read()
-            self._child_failed = CHILD_FAILED.search(new) is not None
-            self._read += new.rfind(b"\n") + 1
-        return self._child_failed
+        self._log.read()
+        return "child_failed" in self._log.seen
 
     def tree(self) -> list[psutil.Process]:
-        """Every live process of this launch, found by session and by mark."""
-        found: dict[int, psutil.Process] = {}
-        if self.process:
-            with suppress(psutil.Error):
-                root = psutil.Process(self.process.pid)
-                found = {p.pid: p for p in [root, *root.children(recursive=True)]}
-        found |= {p.pid: p for p, mark in ownership.marked_processes(self.mark) if p.pid != os.getpid()}
-        return [p for p in found.values() if _running(p)]
+        """Every live process of this launch."""
+        return self.held.tree() if self.held else []
 
     def wait_ready(
         self,
@@ -140,6 +137,12 @@ class Server:
             elapsed = time.monotonic() - self.spawned
             if self.exit_code is not None:
                 raise NotReady("died", f"exit code {self.exit_code} after {elapsed:.0f} s")
+            if self._port_taken():
+                raise NotReady("port_taken", f"another process listens on port {self.port}")
+            if self._log.size > LOG_LIMIT:
+                raise NotReady(
+                    "flood", f"the server wrote {self._log.size / 1e9:.1f} GB of log before it was ready"
+                )
             if self._answers_ready():
                 return time.monotonic() - self.spawned
             if elapsed >= next_sample:
@@ -153,21 +156,28 @@ class Server:
             sleep(0.25)
 
     def _answers_ready(self) -> bool:
-        with suppress(requests.RequestException):
-            answer = requests.get(f"{self.url}/ready", timeout=2)
-            if answer.status_code == 404:
-                ready = requests.get(f"{self.url}/model_info", timeout=2).ok and self._log_says_ready()
+        with suppress(requests.RequestException, BadAnswer):
+            answer = self.asking.ask("/ready", 2)
+            if answer.status == 404:
+                ready = self.asking.ask("/model_info", 2).ok and self._log_says_ready()
             else:
                 ready = answer.ok
             return ready and self.owns_port()
         return False
 
     def _log_says_ready(self) -> bool:
-        return READY_LINE in self.log.read_bytes()
+        self._log.read()
+        return "ready" in self._log.seen
 
     def owns_port(self) -> bool:
         """An orphan of another run, or another program, may be the one that answers."""
         return bool(listeners(self.port) & {process.pid for process in self.tree()})
+
+    def _port_taken(self) -> bool:
+        there = listeners(
+            self.port
+        )  # before the tree: what starts to listen meanwhile is in both or in neither
+        return bool(there) and not there & {process.pid for process in self.tree()}
 
     def _progress_sample(self, elapsed: float) -> dict[str, Any]:
         cpu, names = 0.0, []
@@ -180,36 +190,44 @@ class Server:
 
     def stop(self, stop_s: float) -> None:
         """TERM to the parent alone (TERM to the group reads as a crash), then KILL to whatever is left."""
-        if self.process is None:
+        if self.held is None:
             return
         if self.exit_code is not None or self.child_failed():
             self.stopped_by = "self"
         else:
-            self.process.terminate()
+            self.held.terminate()
             self.stopped_by = "TERM"
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(stop_s)
+                self.held.process.wait(stop_s)
         self.kill_rest()
 
     def kill_rest(self) -> None:
-        """KILL to the group and to every marked process; returns when all are gone or after 10 s."""
-        if self.process is None:
+        """KILL to the whole tree; returns when all are gone or after 10 s."""
+        if self.held is None:
             return
         if self.exit_code is None and self.stopped_by != "self":
             self.stopped_by = "KILL"
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while (left := self.tree()) and time.monotonic() < deadline:
-            for process in left:
-                with suppress(psutil.Error):
-                    process.kill()
-            time.sleep(0.1)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
+        self.held.kill()
 
 
-def _running(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    return False
+class Tail:
+    """A growing log, read once and in pieces, whatever its size and however long its lines."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.seen = path, set[str]()
+        self._at, self._rest = 0, b""
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def read(self) -> None:
+        """Reads on to the end; ``seen`` then holds the names of the patterns that were found."""
+        with self.path.open("rb") as log:
+            log.seek(self._at)
+            while len(self.seen) < len(PATTERNS) and (piece := log.read(1 << 20)):
+                self._at += len(piece)
+                text = self._rest + piece
+                self.seen |= {name for name, pattern in PATTERNS.items() if pattern.search(text)}
+                self._rest = text[-200:]

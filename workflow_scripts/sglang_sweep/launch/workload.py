@@ -3,11 +3,9 @@
 import json
 import os
 import select
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,7 +125,8 @@ class Client:
     environment: dict[str, str]
     processors: set[int]
     server_failed: Callable[[], bool] = lambda: False
-    process: subprocess.Popen[str] | None = None
+    lease: ownership.Lease | None = None
+    held: ownership.Held | None = None
     _answers: int = -1
     _buffer: bytes = b""
 
@@ -135,16 +134,15 @@ class Client:
         """Starts importing SGLang while the server starts; ``wait_ready`` before the first request."""
         read_end, write_end = os.pipe()
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            self.held = ownership.Held(
                 [str(self.python), str(CLIENT), str(write_end)],
+                self.environment,
+                self.lease,
+                [write_end],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**self.environment, ownership.MARK: ownership.owner_mark()},
-                pass_fds=[write_end],
-                start_new_session=True,
                 text=True,
-                preexec_fn=lambda: ownership.die_with_parent(signal.SIGKILL),
             )
         os.close(write_end)
         self._answers = read_end
@@ -169,10 +167,10 @@ class Client:
         return [int(count) for count in answer["tokens"]]
 
     def _send(self, request: dict[str, Any]) -> None:
-        assert self.process and self.process.stdin
+        assert self.held and self.held.process.stdin
         try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
+            self.held.process.stdin.write(json.dumps(request) + "\n")
+            self.held.process.stdin.flush()
         except BrokenPipeError:
             raise ClientFailed("the load client has died") from None
 
@@ -194,15 +192,13 @@ class Client:
         return answer
 
     def tree(self) -> list[psutil.Process]:
-        """The client's process, to be pinned."""
-        return [psutil.Process(self.process.pid)] if self.process else []
+        """The client's processes, to be pinned."""
+        return self.held.tree() if self.held else []
 
     def stop(self) -> None:
-        """KILL to the client's session."""
-        if self.process:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
+        """KILL to the client and all that it started."""
+        if self.held:
+            self.held.kill()
         if self._answers >= 0:
             os.close(self._answers)
             self._answers = -1

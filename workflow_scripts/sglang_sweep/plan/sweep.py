@@ -32,9 +32,8 @@ from sglang_sweep.gate.gate import gate
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.host_class import class_digest, gpus_digest, host_identity
 from sglang_sweep.host.sample import quick_check
-from sglang_sweep.launch.environment import ambient, server_environment
+from sglang_sweep.launch.environment import ambient, server_environment, thread_binding
 from sglang_sweep.launch.order import LaunchOrder
-from sglang_sweep.launch.pinning import thread_binding
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.stacks.models import Model, load_model
 from sglang_sweep.stacks.stack import Stack, load_stack
@@ -281,6 +280,8 @@ class Sweep:
             client_python=self.stacks[self.campaign.baseline.stack].python(self.store),
             share_processors=cpu_only,
             limits=self.site.limits,
+            gpus=visible_gpus(self.host, dict(os.environ) | declared),
+            random_key=self.site.api_key,
         )
 
 
@@ -300,6 +301,14 @@ def load_sweep(name: str, config: dict[str, Any], host: dict[str, Any] | None = 
     sweep.check_site()
     sweep.check_flags()
     return sweep
+
+
+def visible_gpus(host: dict[str, Any], environment: dict[str, str]) -> tuple[str, ...]:
+    """UUIDs of the GPUs that a server with this environment may use; all where its own list cannot be read."""
+    known = {gpu["uuid"]: gpu["uuid"] for gpu in host.get("gpus") or [] if gpu["uuid"]}
+    by_index = {str(gpu["index"]): gpu["uuid"] for gpu in host.get("gpus") or [] if gpu["uuid"]}
+    words = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return tuple(u for word in words if (u := (known | by_index).get(word.strip()))) or tuple(known)
 
 
 def recorded_host() -> dict[str, Any]:
