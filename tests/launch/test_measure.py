@@ -48,7 +48,15 @@ def order(mode: str, **changes: object) -> LaunchOrder:
         "stack": {"name": "none", "digest": "0", "sglang_version": "0.5.23", "python": "3"},
         "host": {"hostname": "here", "class_digest": "0"},
         "workloads": (
-            Workload("w", "random-ids", 2, prompts=4, input_tokens=8, output_tokens=4, slo={"e2e_ms": 100}),
+            Workload(
+                name="w",
+                dataset="random-ids",
+                concurrency=2,
+                prompts=4,
+                input_tokens=8,
+                output_tokens=4,
+                slo={"e2e_ms": 100},
+            ),
         ),
         "windows": 3,
         "client_python": Path(sys.executable),

@@ -6,10 +6,9 @@ import pytest
 from sglang_sweep.campaign.model import Workload
 from sglang_sweep.launch.workload import benchmark_arguments, goodput
 
-GROUPS = Workload(
-    "w", "generated-shared-prefix", 4, groups=2, prompts_per_group=4, prefix_tokens=16, input_tokens=8, output_tokens=8
+GROUPS = Workload(name="w", dataset="generated-shared-prefix", concurrency=4, groups=2, prompts_per_group=4, prefix_tokens=16, input_tokens=8, output_tokens=8
 )  # fmt: skip
-RANDOM = Workload("w", "random-ids", 2, prompts=6, input_tokens=16, output_tokens=8)
+RANDOM = Workload(name="w", dataset="random-ids", concurrency=2, prompts=6, input_tokens=16, output_tokens=8)
 
 
 def told(workload: Workload, requests: int | None = None) -> dict[str, str]:
@@ -43,15 +42,19 @@ def test_a_shortened_pass_still_has_every_group(requests: int | None, per_group:
 
 
 def test_a_custom_dataset_is_named_with_its_file() -> None:
-    words = told(Workload("w", "custom", 1, prompts=2, path="p.jsonl", output_tokens=7))
+    words = told(
+        Workload(name="w", dataset="custom", concurrency=1, prompts=2, path="p.jsonl", output_tokens=7)
+    )
     assert (words["--dataset-path"], words["--sharegpt-output-len"]) == ("p.jsonl", "7")
 
 
 def test_further_flags_of_the_campaign_win() -> None:
     assert (
-        told(Workload("w", "random-ids", 2, prompts=1, bench_flags={"max-concurrency": 9}))[
-            "--max-concurrency"
-        ]
+        told(
+            Workload(
+                name="w", dataset="random-ids", concurrency=2, prompts=1, bench_flags={"max-concurrency": 9}
+            )
+        )["--max-concurrency"]
         == "9"
     )
 
