@@ -8,8 +8,15 @@ import pytest
 import yaml
 from sglang_sweep.calibration import designs, simulate
 from sglang_sweep.calibration.calibration import OURS, run_scenario, study
-from sglang_sweep.calibration.calibration_report import conclusions, draw, hole_table, report
+from sglang_sweep.calibration.calibration_report import (
+    conclusions,
+    draw,
+    hole_table,
+    minutes_table,
+    report,
+)
 from sglang_sweep.calibration.holes import study_hole
+from sglang_sweep.calibration.minutes import study_minutes
 from sglang_sweep.calibration.simulate import Scenario
 from sglang_sweep.statistics.design import Design
 from sglang_sweep.verdict.session import examine
@@ -138,3 +145,18 @@ def test_the_holes_are_in_the_report():
     rows = study_hole(HOLES["holes"][0], HOLES | {"hole_replications": 2, "max_blocks": 4})
     text = "\n".join(hole_table(rows, HOLES))
     assert "retracts" in text and "adaptive" in text
+
+
+def test_longer_windows_and_the_quieter_metric_take_a_third_fewer_minutes_and_rivals_are_fooled():
+    rows = {row["way"]: row for row in study_minutes(HOLES | {"replications": 200})}
+    before, after = rows["fixed, throughput, 3.9 s timed (as in 0.1)"], rows["fixed, TPOT, 2 windows of 10 s"]
+    assert after["minutes"] < 2 / 3 * before["minutes"] and after["found"] >= 0.8
+    adaptive = [row for name, row in rows.items() if name.startswith("adaptive")]
+    assert adaptive[1]["minutes"] < 2 / 3 * adaptive[0]["minutes"]
+    ours = [row for name, row in rows.items() if name.startswith(("fixed", "adaptive"))]
+    assert (
+        max(row["false_claim"] for row in ours)
+        < 0.1
+        < min(row["false_claim"] for row in rows.values() if row not in ours)
+    )
+    assert all(name in "".join(minutes_table(list(rows.values()), HOLES)) for name in rows)
