@@ -45,6 +45,17 @@ def test_every_block_holds_each_variant_once_and_the_baseline_twice(tmp_path: Pa
         assert names == ["baseline", "baseline-prime", "mscclpp", "policy-lpm", "radix-off", "tp2"]
 
 
+def test_a_block_may_hold_more_baselines_and_earlier_launches_keep_their_place(tmp_path: Path) -> None:
+    two, four = campaign(blocks=2), campaign(blocks=2, baselines=4)
+    record(schedule(two, arms(two), tmp_path, now=NOW), 100)
+    plan = schedule(four, arms(four), tmp_path, now=NOW)
+    first = sorted(launch.arm.name for launch in plan.launches if launch.block == 1)
+    assert first[:4] == ["baseline", "baseline-prime", "baseline-prime-3", "baseline-prime-4"]
+    assert {launch.arm.name for launch in plan.missing} == {"baseline-prime-3", "baseline-prime-4"}
+    assert len({arm.key for arm in arms(four)[:4]}) == 1
+    assert four.variant("baseline-prime-3") is four.baseline
+
+
 def test_both_baseline_arms_share_a_key_and_not_a_folder() -> None:
     baseline, prime = arms(campaign())[:2]
     assert baseline.key == prime.key

@@ -7,9 +7,12 @@ import pytest
 from sglang_sweep.statistics.arms import estimates
 from sglang_sweep.statistics.design import Design
 from sglang_sweep.statistics.launches import by_arm
+from sglang_sweep.statistics.power import best_baselines
 from sglang_sweep.verdict.analysis import analyse
 from sglang_sweep.verdict.outcomes import more_often, unseen_share
 from sglang_sweep.verdict.records import Row, Session
+from sglang_sweep.verdict.session import examine
+from sglang_sweep.verdict.settled import decide_arms
 
 BASELINES = ("baseline", "baseline-prime")
 
@@ -214,3 +217,22 @@ def test_one_launch_of_each_arm_is_enough_for_an_estimate(campaign):
     low, high = found["quick"].interval()
     assert low < math.log(1.1) < high and high - low < 0.15
     assert found["quick"].df == 5 and found["never"] is None
+
+
+def test_every_baseline_of_a_block_counts_and_only_one_has_a_row(campaign, design):
+    rng = np.random.default_rng(9)
+    arms = (*BASELINES, "baseline-prime-3", "baseline-prime-4", "v")
+    values = {a: {b: 100 * math.exp(rng.normal(0, 0.01)) for b in range(1, 5)} for a in arms}
+    e = examine(campaign(values), {}, design)
+    assert e.names == ("v", "baseline-prime")
+    assert [len(row) for row in e.tested["v"].logs.values()] == [5] * 4
+    assert (e.tested["v"].factor, e.tested["baseline-prime"].factor) == (1.25, 2)
+    assert {n: d.go_on for n, d in decide_arms(campaign(values), {}, design | {"blocks": 4}).items()}[
+        "v"
+    ] is False
+
+
+def test_about_the_root_of_the_variants_takes_fewest_launches():
+    for variants in (4, 9, 16, 40, 200):
+        work = {m: (variants + m) * (1 + 1 / m) for m in range(2, 30)}
+        assert work[best_baselines(variants)] <= 1.005 * min(work.values())

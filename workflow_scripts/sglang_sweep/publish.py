@@ -97,7 +97,10 @@ def rebuild(folder: Path, campaign: str) -> None:
         results = Path("results") / campaign
         declared: dict[str, Any] = read_json(results / "declaration.json")
         launches = {arm: _launches(results, arm) for arm in declared["arms"]}
-        baseline = [path for arm in list(declared["arms"])[:2] for path in launches[arm]]
+        first = next(iter(declared["arms"].values()))["key"]  # the baseline's arms share its key
+        baseline = [
+            path for arm, of in declared["arms"].items() if of["key"] == first for path in launches[arm]
+        ]
         evidence = [results / "evidence" / f"{arm}.json" for arm in declared["arms"]]
         for file, (name, arm) in zip(evidence, declared["arms"].items(), strict=True):
             profile = next(iter(_profiles(results, name)), None)

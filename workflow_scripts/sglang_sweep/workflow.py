@@ -116,16 +116,18 @@ class Sweeps:
         return [str(x.path) for x in sweep.schedule.launches if x.arm.folder == launch]
 
     def baseline_launches(self, campaign: str) -> list[str]:
-        """launch.json of both baseline arms."""
-        baseline, prime = self.sweep(campaign).schedule.arms[:2]
-        return self.launches_of(campaign, baseline.folder) + self.launches_of(campaign, prime.folder)
+        """launch.json of the baseline's arms."""
+        sweep = self.sweep(campaign)
+        return [
+            str(x.path) for x in sweep.schedule.launches if x.arm.variant.name == sweep.campaign.baseline.name
+        ]
 
     def profiles(self, campaign: str) -> list[str]:
         """profile.json of every arm that asks for one."""
         return self._wanted(
             f"results/{campaign}/profiles/{arm.folder}/profile.json"
             for arm in self.sweep(campaign).schedule.arms
-            if arm.variant.profile and not arm.name.endswith(PRIME)
+            if arm.variant.profile and PRIME not in arm.name
         )
 
     def profile_of(self, campaign: str, launch: str) -> list[str]:

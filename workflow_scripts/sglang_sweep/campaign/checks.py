@@ -8,6 +8,7 @@ from sglang_sweep.campaign.flags import ranks
 from sglang_sweep.errors import UserError
 
 PRIME = "-prime"
+"""What follows the baseline's name in its further launches of a block: -prime (A'), -prime-3, ..."""
 """Suffix of the second baseline launch of a block, the A' arm: same key, another folder."""
 
 
@@ -21,9 +22,12 @@ def semantic_problems(raw: CampaignFile, file: Path) -> Iterable[UserError]:
         if name in seen:
             whose = "the baseline's name" if name == baseline else "the name of a variant above"
             yield UserError(f"{name!r} is also {whose}", file=file, key=key, remedy="rename one")
-        elif name.endswith(PRIME):
+        elif PRIME in name:
             yield UserError(
-                f"names ending in {PRIME!r} belong to the A' arm", file=file, key=key, remedy="rename it"
+                f"names with {PRIME!r} belong to the A' arm and the baseline's further launches",
+                file=file,
+                key=key,
+                remedy="rename it",
             )
         if variant.parent is not None and variant.parent not in seen:
             yield UserError(

@@ -222,6 +222,9 @@ class Design(Declared):
     contemporary_hours: Positive = 24
     """A variant's launch and its block's baseline must start within this many hours of each other, on the same
     GPUs."""
+    baselines: Annotated[int, Field(ge=2, le=8)] = 2
+    """Launches of the baseline in each block, A and A' among them. About the root of the number of variants takes the
+    fewest launches for the same certainty."""
     aa_alpha: Share = 0.01
     """The A/A' pair voids the session below this p-value."""
     assumed_launch_s: Positive = 180

@@ -78,7 +78,7 @@ class Campaign:
 
     def variant(self, name: str) -> Variant:
         """The variant of that name; the A' arm is the baseline."""
-        name = name.removesuffix(PRIME)
+        name = name.partition(PRIME)[0]
         return next(variant for variant in self.all_variants if variant.name == name)
 
     @property

@@ -91,7 +91,8 @@ def arms_of(
         key = keys.launch_key(identity)
         arms.append(Arm(variant.name, variant, key, identity))
         if variant is campaign.baseline:
-            arms.append(Arm(variant.name + PRIME, variant, key, identity))
+            further = ["", *(f"-{n}" for n in range(3, campaign.design.baselines + 1))]
+            arms += [Arm(f"{variant.name}{PRIME}{n}", variant, key, identity) for n in further]
     return tuple(arms)
 
 
@@ -126,7 +127,8 @@ def schedule(
     """
     now = now or datetime.now(UTC)
     folder = results / campaign.name / "launches"
-    baseline, prime, *others = arms
+    twins = [arm for arm in arms if arm.variant.name == campaign.baseline.name]
+    baseline, prime, others = *twins[:2], arms[len(twins) :]
     done = {arm.folder: _existing(folder / arm.folder) for arm in arms}
     oldest = now - timedelta(hours=campaign.design.contemporary_hours)
     closed = _closed_blocks(done.values(), oldest, gpus)
@@ -141,7 +143,7 @@ def schedule(
     for block in sorted(wanted):
         members = {
             arm.name: arm
-            for arm in (baseline, prime, *wanted[block])
+            for arm in (*twins, *wanted[block])
             if block not in closed or block in done[arm.folder]
         }
         # Drawn over all arms, so that neighbouring blocks mirror each other whichever of them take part.

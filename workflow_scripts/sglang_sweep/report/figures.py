@@ -204,9 +204,10 @@ def figure_blocks(campaign: Campaign, out_svg: Path) -> Figure:
     """
     points, metric = launch_points(campaign.verdicts, campaign.launches), campaign.metric
     base = campaign.verdicts.baseline.name
-    twins = [name for name in (base, f"{base}-prime") if any(p.arm == name for p in points)]
+    names = {p.arm for p in points}
+    twins = [name for name in sorted(names) if name == base or name.startswith(f"{base}-prime")]
     others = sorted({p.arm for p in points} - set(twins))
-    styles = {name: (INK, "os"[n]) for n, name in enumerate(twins)}
+    styles = {name: (INK, "osD^v<>p"[n]) for n, name in enumerate(twins)}
     styles |= {name: arm_style(n) for n, name in enumerate(others)}
 
     def draw(picture: Picture) -> None:
@@ -277,7 +278,7 @@ def _arm_line(axes: Axes, points: list[Point], name: str, style: tuple[str, str]
         marker=marker,
         markersize=4.5,
         linewidth=1.8 if baseline else 0.8,
-        linestyle="--" if name.endswith("-prime") else "-",
+        linestyle="--" if "-prime" in name else "-",
         alpha=1 if baseline else 0.85,
         zorder=3 if baseline else 2,
         label=label(name, 22),

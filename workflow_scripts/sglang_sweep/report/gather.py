@@ -88,7 +88,7 @@ def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str
     profiled = next((breakdowns[v.name] for v in variants if v.name in breakdowns), None)
     try:
         return speculation_of(
-            [r for r in records if r["variant"] in (baseline, baseline + PRIME)],
+            [r for r in records if r["variant"].partition(PRIME)[0] == baseline],
             {v.name: [r for r in records if r["variant"] == v.name] for v in variants},
             workload=workload.name,
             concurrency=workload.concurrency,

@@ -20,6 +20,7 @@ class Design:
     mode: str = "fixed"
     blocks: int = 6
     max_blocks: int = 10
+    baselines: int = 2
     aa_alpha: float = 0.01
     contemporary_hours: float = 24.0
 

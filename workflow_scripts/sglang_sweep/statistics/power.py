@@ -26,6 +26,12 @@ def ratio_sd(launch_sd: float, baselines: int = 2) -> float:
     return launch_sd * math.sqrt(1 + 1 / baselines)
 
 
+def best_baselines(variants: int) -> int:
+    """Return how many launches of the baseline a block should have: about the root of the number of variants makes
+    (variants + m) (1 + 1/m), launches times variance, least (Dunnett 1955, doi:10.1080/01621459.1955.10501294)."""
+    return max(2, round(math.sqrt(variants)))
+
+
 def t_power(effect: float, sd: float, n: int, level: float, prior_df: int = 0) -> float:
     """Return the power of the two-sided paired t-test for a true mean log ratio (noncentral t)."""
     if n < 2 or sd <= 0:
@@ -139,11 +145,12 @@ def plan_for(
     variants: int,
     alpha: float = 0.05,
     minutes_per_launch: float | None = None,
+    baselines: int = 2,
 ) -> Plan | None:
-    """Return blocks, launches (two baselines a block) and minutes to find a relative effect among so many
-    variants."""
-    blocks = blocks_for(effect, ratio_sd(launch_sd), alpha / max(variants, 1))
+    """Return blocks, launches and minutes to find a relative effect among so many variants beside so many launches of
+    the baseline in a block."""
+    blocks = blocks_for(effect, ratio_sd(launch_sd, baselines), alpha / max(variants, 1))
     if blocks is None:
         return None
-    launches = blocks * (variants + 2)
+    launches = blocks * (variants + baselines)
     return Plan(blocks, launches, None if minutes_per_launch is None else launches * minutes_per_launch)

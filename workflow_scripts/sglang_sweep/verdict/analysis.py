@@ -72,7 +72,8 @@ def detectable_effect(launch_sd: float, design: Design, variants: int) -> float 
     planned = min(design.max_blocks, LAST_LOOK) if design.adaptive else design.blocks
     level, _ = levels(planned, design, max(variants, 1))
     prior_df = PRIOR_DF if design.adaptive else 0
-    return power.detectable_effect(power.ratio_sd(launch_sd), planned, level, prior_df=prior_df)
+    sd = power.ratio_sd(launch_sd, design.baselines)
+    return power.detectable_effect(sd, planned, level, prior_df=prior_df)
 
 
 def variant_record(e: Examination, name: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Outlook:
     ``costs`` gives for each wanted effect the plan that finds it with 80 % chance in a fixed design, or
     None where no sensible number of blocks would; an adaptive design usually needs fewer. ``open`` are the
     INCONCLUSIVE variants with the blocks that would settle each, as the report says them. ``ways`` are the present
-    one and the shortest for the smallest effect, where both could be estimated.
+    one and the shortest for the smallest effect, where both could be estimated; ``baselines`` a better number of them.
     """
 
     launch_sd: float
@@ -62,6 +62,7 @@ class Outlook:
     open: Mapping[str, int | None]
     adaptive: bool
     ways: tuple[Way, Way] | None
+    baselines: int | None = None
 
     def sentences(self) -> list[str]:
         """Return the outlook in words."""
@@ -82,6 +83,10 @@ class Outlook:
             more = f"about {blocks} {'more' if self.adaptive else 'fresh'} blocks would settle it"
             lines.append(
                 f"{name} is inconclusive: {more if blocks else 'no sensible number of blocks settles it'}."
+            )
+        if self.baselines:
+            lines.append(
+                f"With so many variants {self.baselines} baselines a block (design.baselines) take fewer launches."
             )
         return [*lines, *([shortest_sentence(*self.ways)] if self.ways else [])]
 
@@ -125,7 +130,10 @@ def outlook(
         noise.df,
         min(e.design.max_blocks, LAST_LOOK) if e.design.adaptive else e.design.blocks,
         detectable_effect(noise.sd, e.design, variants),
-        {w: power.plan_for(w, noise.sd, variants, e.design.alpha, minutes_per_launch) for w in wanted},
+        {
+            w: power.plan_for(w, noise.sd, variants, e.design.alpha, minutes_per_launch, e.design.baselines)
+            for w in wanted
+        },
         {
             n: blocks_to_settle(e, n)
             for n, d in e.decisions.items()
@@ -133,6 +141,7 @@ def outlook(
         },
         e.design.adaptive,
         shortest_way(launches, e, variants),
+        power.best_baselines(variants) if variants > 1.5 * e.design.baselines**2 else None,
     )
 
 
@@ -164,7 +173,7 @@ def shortest_way(
                 continue
             took = clock.launch + (seconds - clock.timed) + clock.gap * (windows - clock.windows)
             sd = math.sqrt(parts.of_launch(seconds))
-            plan = power.plan_for(wanted, sd, variants, e.design.alpha, took / 60)
+            plan = power.plan_for(wanted, sd, variants, e.design.alpha, took / 60, e.design.baselines)
             if plan:
                 ways.append(Way(workload, name, windows, seconds / windows, sd, plan))
     present = next((w for w in ways if w.metric == metric and w.windows * w.window_s == clock.timed), None)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.evidence.arm import assess_arm
 from sglang_sweep.files.records import read_json
 from sglang_sweep.plan.declaration import declared, declared_design
@@ -19,13 +18,14 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
     """
     arms = sweep.schedule.arms
     arm = sweep.schedule.arm(folder)
-    is_baseline = arm.name.removesuffix(PRIME) == sweep.campaign.baseline.name
+    twins = [other for other in arms if other.variant.name == sweep.campaign.baseline.name]
+    is_baseline = arm in twins
     adaptive = sweep.campaign.design.mode == "adaptive"
     if is_baseline and not adaptive:
         return None
-    shown = arms if adaptive else (*arms[:2], arm)
+    shown = arms if adaptive else (*twins, arm)
     earlier = {other.name: _earlier(sweep, other, block, results) for other in shown}
-    baseline = earlier[arms[0].name] + earlier[arms[1].name]
+    baseline = [path for twin in twins for path in earlier[twin.name]]
     # With one launch a failure is unconfirmed and a speed untested: nothing can be settled yet.
     if not is_baseline and len(earlier[arm.name]) < 2:
         return None
@@ -33,7 +33,7 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
 
     evidence = {
         other.name: assess_arm(declared(sweep, other), earlier[other.name], baseline)
-        for other in shown[2:]
+        for other in shown[len(twins) :]
         if earlier[other.name]
     }
     records = [{**read_json(path), "file": str(path)} for paths in earlier.values() for path in paths]
@@ -41,10 +41,10 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
         records,
         evidence,
         declared_design(sweep.campaign.design),
-        variants=[other.name for other in shown[2:]],
+        variants=[other.name for other in shown[len(twins) :]],
         baseline=arms[0].name,
     )
-    decision = decisions[arm.name]
+    decision = decisions[twins[0].name if is_baseline else arm.name]
     return None if decision.go_on else decision.reason
 
 

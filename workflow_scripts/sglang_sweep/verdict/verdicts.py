@@ -29,7 +29,7 @@ def build_verdicts(
         records,
         by_name,
         declared["design"],
-        variants=[name for name in arms if name not in (baseline, baseline + PRIME)]
+        variants=[name for name in arms if name != baseline and not name.startswith(baseline + PRIME)]
         + [variant["name"] for variant in declared["planned"]],
         baseline=baseline,
     )
