@@ -6,7 +6,9 @@ import pytest
 from sglang_sweep.campaign.model import Workload
 from sglang_sweep.launch.workload import benchmark_arguments, goodput
 
-GROUPS = Workload(name="w", dataset="generated-shared-prefix", concurrency=4, groups=2, prompts_per_group=4, prefix_tokens=16, input_tokens=8, output_tokens=8
+GROUPS = Workload(
+    name="w", dataset="generated-shared-prefix", concurrency=4, groups=2, prompts_per_group=4, prefix_tokens=16,
+    input_tokens=8, output_tokens=8,
 )  # fmt: skip
 RANDOM = Workload(name="w", dataset="random-ids", concurrency=2, prompts=6, input_tokens=16, output_tokens=8)
 
