@@ -1,10 +1,10 @@
 """Keys and schedules: what is missing, and nothing else."""
 
 import dataclasses
-import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from launch_records import write
 from sglang_sweep.campaign.model import Campaign, load_campaign
 from sglang_sweep.plan.schedule import Arm, Schedule, arms_of, estimate, schedule
 
@@ -25,16 +25,16 @@ def record(
 ) -> None:
     """Writes the first ``count`` missing launches as if they had run one after another."""
     for launch in plan.missing[:count]:
-        launch.path.parent.mkdir(parents=True, exist_ok=True)
-        text = {
-            "campaign": plan.campaign.name,
-            "variant": launch.arm.name,
-            "outcome": "completed",
-            "started_at": at.isoformat(),
-            "finished_at": (at + timedelta(seconds=seconds)).isoformat(),
-            "host": {"gpus_digest": gpus},
-        }
-        launch.path.write_text(json.dumps(text))
+        write(
+            launch.path,
+            campaign=plan.campaign.name,
+            variant=launch.arm.name,
+            identity=launch.arm.identity,
+            block=launch.block,
+            started_at=at.isoformat(),
+            finished_at=(at + timedelta(seconds=seconds)).isoformat(),
+            host={"gpus_digest": gpus},
+        )
         at += timedelta(seconds=seconds)
 
 

@@ -1,11 +1,11 @@
 """What two launches have confirmed is not repeated; in adaptive mode a settled arm stops."""
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from launch_records import window, write
 from sglang_sweep.campaign.model import load_campaign
 from sglang_sweep.plan.schedule import arms_of, schedule
 from sglang_sweep.verdict import stopping
@@ -40,16 +40,18 @@ def launched(
 ) -> None:
     arm = next(arm for arm in sweep.schedule.arms if arm.name == name)
     path = results / "cpu-demo" / "launches" / arm.folder / f"block-{block}" / "launch.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     minute = block * 10
-    record = {
-        "variant": name, "block": block, "outcome": "completed" if value else "failed", "cause": cause or None,
-        "started_at": f"2026-11-30T12:{minute:02}:00+00:00", "finished_at": f"2026-11-30T12:{minute:02}:30+00:00",
-        "host": {"class_digest": "h"}, "files": {}, "host_samples": {}, "probe": [],
-        "windows": [{"workload": "shared-prefix", "window": 0, "valid": True, "invalid": [], "duration_s": 1.0,
-                     "metrics": {"output_throughput": value, "completed": 8, "failed": 0}}] if value else [],
-    }  # fmt: skip
-    path.write_text(json.dumps(record))
+    write(
+        path,
+        variant=name,
+        identity=arm.identity,
+        block=block,
+        outcome="completed" if value else "failed",
+        cause=cause or None,
+        started_at=f"2026-11-30T12:{minute:02}:00+00:00",
+        finished_at=f"2026-11-30T12:{minute:02}:30+00:00",
+        windows=[window(metrics={"output_throughput": value})] if value else [],
+    )
 
 
 def folder(sweep: StubSweep, name: str) -> str:

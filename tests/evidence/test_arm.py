@@ -1,9 +1,9 @@
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from launch_records import answer, write
 from sglang_sweep.evidence.arm import assess_arm, default_tolerance, first_cause
 from sglang_sweep.evidence.engagement import DeclaredChange
 
@@ -29,32 +29,16 @@ def launched(
         if source.exists():
             shutil.copy(source, attempt / file)
     probe = [
-        {
-            "prompt": f"p{index}",
-            "text": "x",
-            "output_ids": ids,
-            "logprobs": [-0.5] * len(ids),
-            "prompt_tokens": 4,
-            "completion_tokens": len(ids),
-            "cached_tokens": 0,
-        }
+        answer(prompt=f"p{index}", output_ids=ids, logprobs=[-0.5] * len(ids), completion_tokens=len(ids))
         for index, ids in enumerate(answers or ANSWERS)
     ]
-    launch = {
-        "variant": case,
+    changed = {
         "outcome": outcome,
-        "cause": None,
-        "reason": None,
         "stack": {"name": "gpu", "sglang_version": "0.5.16"},
         "command": ["python", "-m", "sglang.launch_server", "--tp-size", "2"],
-        "environment": {},
-        "files": files,
-        "probe": probe,
-        "windows": [],
         **extra,
     }
-    (folder / "launch.json").write_text(json.dumps(launch))
-    return folder / "launch.json"
+    return write(folder / "launch.json", variant=case, files=files, probe=probe, **changed)
 
 
 def variant(change: dict[str, Any], **extra: Any) -> dict[str, Any]:

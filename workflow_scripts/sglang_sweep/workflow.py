@@ -13,7 +13,8 @@ from rich.console import Console
 
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
-from sglang_sweep.files.records import read_json, write_json
+from sglang_sweep.files.launches import read_launch, set_aside
+from sglang_sweep.files.records import write_json
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.plan.declaration import collectives_file, declaration, declared
 from sglang_sweep.plan.sweep import (
@@ -54,12 +55,16 @@ class Sweeps:
         try:
             self.config, self.site = config, load_site(config)
             self.host = host_for_planning(main_process)
+            self.main_process = main_process
             self.named = [self._load(name) for name in self.site.campaigns]
         except (UserError, InfrastructureFault) as error:
             _end(error)
         self._others: dict[str, Sweep] = {}
 
     def _load(self, name: str) -> Sweep:
+        if self.main_process:
+            for told in set_aside(RESULTS / name / "launches"):
+                print(told, file=sys.stderr)
         sweep = load_sweep(name, self.config, self.host)
         sweep.check_changes()  # whatever is wrong with stacks and models is said now too, readably
         return sweep
@@ -241,8 +246,8 @@ class Sweeps:
             console.print(closing(read_campaign(results), report))
             # A launch says itself when it ended: the times of a copied tree mean nothing.
             made = datetime.fromtimestamp((results / "verdicts.json").stat().st_mtime, UTC)
-            ended = [read_json(x.path)["finished_at"] for x in sweep.schedule.launches if x.path.exists()]
-            if newer := sum(bool(when) and datetime.fromisoformat(when) > made for when in ended):
+            ended = [read_launch(x.path).finished_at for x in sweep.schedule.launches if x.path.exists()]
+            if newer := sum(datetime.fromisoformat(when) > made for when in ended):
                 launches = "1 newer launch" if newer == 1 else f"{newer} newer launches"
                 console.print(f"[yellow]without {launches}:[/] snakemake --cores all {report}/findings.md")
 

@@ -13,7 +13,7 @@ from sglang_sweep.evidence.artifacts import Artifacts, metrics_of, of_launch
 from sglang_sweep.evidence.engagement import DeclaredChange, EngagementReport, assess
 from sglang_sweep.evidence.knowledge import Knowledge, known_version, load
 from sglang_sweep.evidence.scanner import scan
-from sglang_sweep.files.records import read_json
+from sglang_sweep.files.launches import read_launch
 
 Launch = dict[str, Any]
 
@@ -103,7 +103,7 @@ def declared_change(variant: Mapping[str, Any]) -> DeclaredChange:
 
 
 def _read(paths: Sequence[Path]) -> list[tuple[Path, Launch]]:
-    return [(Path(path), read_json(Path(path))) for path in paths if Path(path).exists()]
+    return [(path, read_launch(path).as_read()) for path in map(Path, paths) if path.exists()]
 
 
 def _version(launches: Sequence[tuple[Path, Launch]]) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 from sglang_sweep.campaign.model import Variant
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.files import records as record
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.gate.limits import Prediction, host_facts, predict
 from sglang_sweep.gate.reopening import Place, reopened
 from sglang_sweep.plan.declaration import declared_design
@@ -67,9 +68,7 @@ def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
     if planned_elsewhere(sweep):
         meant = sweep.campaign.meant_for or {}
         lines.append(f"This host has no GPU: predictions are for {meant['gpu_count']}x {meant['gpu']}.")
-    skipped = [
-        x for x in sweep.schedule.launches if x.exists and record.read_json(x.path)["outcome"] == "not_run"
-    ]
+    skipped = [x for x in sweep.schedule.launches if x.exists and read_launch(x.path).outcome == "not_run"]
     if skipped:
         lines.append(
             f"{len(skipped)} launches were left out because their verdict was settled; delete to measure them:"
@@ -86,7 +85,7 @@ def resolution(sweep: Sweep, results: Path) -> list[str]:
     """What the declared blocks can show, and what it would cost to show more, from the noise measured so far."""
     folder = results / sweep.campaign.name / "launches"
     made = [
-        record.read_json(path)
+        read_launch(path).as_read()
         for arm in sweep.schedule.arms
         for path in sorted((folder / arm.folder).glob("block-*/launch.json"))
     ]

@@ -9,7 +9,8 @@ from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.evidence.arm import first_cause
 from sglang_sweep.evidence.cause import classify_stall
 from sglang_sweep.files import records as record
-from sglang_sweep.files import yaml_files
+from sglang_sweep.files.launches import LaunchRecord, ProfileRecord, sealed
+from sglang_sweep.files.records import finite
 from sglang_sweep.host.sample import quick_sample, sample_clocks
 from sglang_sweep.launch import headroom, ownership
 from sglang_sweep.launch.order import Instruments, LaunchOrder
@@ -36,16 +37,15 @@ def measure(
     when told to stop; in every case no process of ours is left.
     """
     run = own(launch, output.parent, instruments, Run.measure_windows, say)
-    result = run.result()
-    record.write_json(run.folder / output.name, result)
-    _check(result, run.folder / output.name)
-    return keep(run, result, output)
+    return keep(run, run.result(), output)
 
 
-def _check(result: dict[str, Any], file: Path) -> None:
-    """A record of another form than everything downstream expects is our fault, not the variant's."""
+def _whole(result: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Sealed. A record of another form than everything downstream expects is our fault, not the variant's."""
     try:
-        yaml_files.check(result, "launch", file)
+        whole = sealed(finite(result), file.parent)
+        (ProfileRecord if "breakdown" in whole else LaunchRecord).of(whole, file)
+        return whole
     except UserError as error:
         raise InfrastructureFault(
             f"the record of this launch is malformed: {error}", remedy="report this; its raw data are kept"
@@ -83,6 +83,7 @@ def own(
 def keep(run: Run, result: dict[str, Any], output: Path) -> dict[str, Any]:
     """Writes the record, unless something of ours is still alive."""
     record.write_json(run.folder / output.name, result)
+    result = _whole(result, output)
     left = result["clean_room"]["after"]
     if left["processes"] or left["ports"]:
         raise InfrastructureFault(
@@ -116,6 +117,6 @@ def not_run(launch: dict[str, Any], output: Path, reason: str) -> dict[str, Any]
         "probe": [],
         "windows": [],
     }
-    _check(result, output)
+    result = _whole(result, output)
     record.write_json(output, result)
     return result

@@ -12,8 +12,8 @@ from sglang_sweep.campaign import keys
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.campaign.declared import ModelSpec
 from sglang_sweep.campaign.model import Campaign, Variant
-from sglang_sweep.files import records as record
 from sglang_sweep.files.digest import canonical_json
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.blocks import order
 
 
@@ -159,7 +159,7 @@ def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) ->
     """The launches that are there and nothing else, for a report without any further measuring."""
     folder = results / campaign.name / "launches"
     launches = [
-        Launch(arm, block, record.read_json(path).get("position", 0), path, True)
+        Launch(arm, block, read_launch(path).position, path, True)
         for arm in arms
         for block, path in _existing(folder / arm.folder).items()
     ]
@@ -176,9 +176,9 @@ def _closed_blocks(done: Iterable[dict[int, Path]], oldest: datetime, gpus: str 
     """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it."""
     closed = set()
     for block, path in (launch for launches in done for launch in launches.items()):
-        launch = record.read_json(path)
-        started, where = launch.get("started_at"), launch.get("host", {}).get("gpus_digest")
-        if (started and datetime.fromisoformat(started) < oldest) or (where and gpus and where != gpus):
+        launch = read_launch(path)
+        started, where = datetime.fromisoformat(launch.started_at), launch.host.gpus_digest
+        if started < oldest or (where and gpus and where != gpus):
             closed.add(block)
     return closed
 
@@ -198,10 +198,9 @@ def estimate(plan: Schedule, results: Path) -> Cost:
     assumed_s = plan.campaign.design.assumed_launch_s
     past: dict[str, list[float]] = {}
     for path in results.glob("*/launches/*/block-*/launch.json"):
-        done = record.read_json(path)
-        if done.get("outcome") in ("completed", "failed"):
-            span = datetime.fromisoformat(done["finished_at"]) - datetime.fromisoformat(done["started_at"])
-            past.setdefault(f"{done['campaign']}/{done['variant']}", []).append(span.total_seconds())
+        done = read_launch(path)
+        if done.outcome != "not_run":
+            past.setdefault(f"{done.campaign}/{done.variant}", []).append(done.seconds)
     same = [s for arm in plan.arms for s in past.get(f"{plan.campaign.name}/{arm.name}", [])]
     anything = [s for values in past.values() for s in values]
     fallback = median(same or anything) if anything else assumed_s

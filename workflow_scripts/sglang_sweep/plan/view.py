@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sglang_sweep.files import records as record
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.schedule import Arm, Cost, Schedule
 
 
@@ -22,10 +22,10 @@ def why_missing(arm: Arm, folder: Path) -> str:
     launches = folder.glob(f"{arm.name}-*/block-*/launch.json")
     of_this_name = [path for path in launches if path.parents[2].name.rpartition("-")[0] == arm.name]
     for path in sorted(of_this_name, key=lambda path: path.stat().st_mtime, reverse=True):
-        earlier = record.read_json(path)
-        if earlier.get("key") == arm.key:
+        earlier = read_launch(path)
+        if earlier.key == arm.key:
             return "more blocks"
-        moved = _moved(earlier.get("identity") or {}, arm.identity)
+        moved = _moved(earlier.identity, arm.identity)
         if moved:
             return "changed: " + ", ".join(moved)
     return "never measured"

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from sglang_sweep.costs.communication import read_curves
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.files.records import read_json
 from sglang_sweep.report.answer import Campaign
 from sglang_sweep.report.document import Document, Facts, Section, Terms
@@ -35,7 +36,7 @@ def read_campaign(results: Path, launches: Sequence[Path] | None = None) -> Camp
         Verdicts.model_validate(records.Verdicts.read(results / "verdicts.json").model_dump(mode="json")),
         Declaration.model_validate(read_json(results / "declaration.json")),
         ReportData.read(results / "report.json"),
-        [Launch.model_validate(read_json(path)) for path in found if path.exists()],
+        [Launch.model_validate(read_launch(path).as_read()) for path in found if path.exists()],
     )
 
 

@@ -11,6 +11,7 @@ from sglang_sweep.costs.communication_model import report as communication_repor
 from sglang_sweep.costs.link import explain_difference
 from sglang_sweep.costs.speculation_arms import speculation_of
 from sglang_sweep.errors import UserError
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.files.records import read_json
 from sglang_sweep.gate.predictions import predicted, reopened_dead_ends
 from sglang_sweep.plan.sweep import Sweep
@@ -27,9 +28,11 @@ def report_data(
     communication: Path | None,
 ) -> ReportData:
     """What is there; a part that was not made is left out."""
-    records = [read_json(path) for path in launches]
+    records = [read_launch(path).as_read() for path in launches]
     breakdowns = {
-        record["variant"]: record["breakdown"] for record in map(read_json, profiles) if record["breakdown"]
+        record["variant"]: record["breakdown"]
+        for record in (read_launch(p).as_read() for p in profiles)
+        if record["breakdown"]
     }
     return ReportData.model_validate(
         {

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sglang_sweep.evidence.arm import assess_arm
-from sglang_sweep.files.records import read_json
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.declaration import declared, declared_design
 from sglang_sweep.plan.schedule import Arm
 from sglang_sweep.plan.sweep import RESULTS, Sweep
@@ -36,7 +36,9 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
         for other in shown[len(twins) :]
         if earlier[other.name]
     }
-    records = [{**read_json(path), "file": str(path)} for paths in earlier.values() for path in paths]
+    records = [
+        {**read_launch(path).as_read(), "file": str(path)} for paths in earlier.values() for path in paths
+    ]
     decisions = decide_arms(
         records,
         evidence,
@@ -52,4 +54,4 @@ def _earlier(sweep: Sweep, arm: Arm, block: int, results: Path) -> list[Path]:
     """launch.json of the arm's blocks before ``block``, without those that were not run."""
     folder = results / sweep.campaign.name / "launches" / arm.folder
     found = [path for path in folder.glob("block-*/launch.json") if int(path.parent.name[6:]) < block]
-    return sorted(path for path in found if read_json(path)["outcome"] != "not_run")
+    return sorted(path for path in found if read_launch(path).outcome != "not_run")

@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.files import records as record
+from sglang_sweep.files.launches import read_launch
 from sglang_sweep.verdict.analysis import analyse
 from sglang_sweep.verdict.records import Verdicts
 
@@ -21,7 +22,7 @@ def build_verdicts(
     Paths in the result are relative to the working directory, so that every one can be opened from there.
     """
     host = declared["host"]
-    records = [{**record.read_json(path), "file": str(path)} for path in launches if path.exists()]
+    records = [{**read_launch(path).as_read(), "file": str(path)} for path in launches if path.exists()]
     by_name = {item["name"]: item for item in map(record.read_json, evidence)}
     arms = {arm["name"]: arm for arm in declared["arms"].values()}
     baseline = next(iter(arms))
