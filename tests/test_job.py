@@ -1,5 +1,7 @@
 """What a script's log and a person at the terminal get to see when a step ends badly."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,18 @@ def test_an_expected_error_ends_the_job_without_traceback(
     for text in (capsys.readouterr().err, (tmp_path / "x.log").read_text()):
         assert shown in text
         assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_full_or_read_only_disk_ends_the_job_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    with pytest.raises(SystemExit, match="this host does not let us write or open results/x"):  # noqa: SIM117
+        with logged(tmp_path / "x.log"):
+            raise OSError(number, os.strerror(number), "results/x")
+    assert "Traceback" not in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="remedy: free some space"), logged("/proc/no/x.log"):
+        pass
 
 
 def test_an_unexpected_error_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:

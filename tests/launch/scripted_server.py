@@ -8,9 +8,12 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 mode = sys.argv[1]
 port = int(sys.argv[sys.argv.index("--port") + 1])
+served = {"scrapes": 0}
+print(f"server_args={sys.argv}", flush=True)  # as SGLang does, keys and all
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -24,7 +27,17 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def refuse(self) -> bool:
+        """Says 401 to whoever lacks the key that the command line names."""
+        key = sys.argv[sys.argv.index("--api-key") + 1] if "--api-key" in sys.argv else None
+        if key is None or self.headers.get("Authorization") == f"Bearer {key}" or self.path == "/ready":
+            return False
+        self.answer("Unauthorized", 401)
+        return True
+
     def do_GET(self) -> None:
+        if self.refuse():
+            return
         if self.path == "/ready":
             self.answer({}, 404 if mode == "old" else 200)
         elif self.path == "/server_info":
@@ -32,12 +45,32 @@ class Handler(BaseHTTPRequestHandler):
                 {"tp_size": 1, "api_key": "hush", "internal_states": [{"env_vars": {"HF_TOKEN": "hush"}}]}
             )
         elif self.path == "/metrics":
-            self.answer("sglang:num_running_reqs 0.0\n")
+            served["scrapes"] += 1
+            others = 500 * served["scrapes"] if mode == "serves-others" else 0
+            self.answer(
+                f'sglang:generation_tokens_total{{rank="0"}} {others}\n'
+                f'sglang:generation_tokens_total{{rank="1"}} {others}\n'
+            )
         else:
             self.answer({})
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.refuse():
+            return
+        if mode == "always-500":
+            self.answer("Internal Server Error", 500)
+            return
+        if mode == "garbage":
+            self.answer("<html>" + "[" * 5000)
+            return
+        if mode == "trickles":
+            self.send_response(200)
+            self.end_headers()
+            while True:
+                self.wfile.write(b"x")
+                self.wfile.flush()
+                time.sleep(0.2)
         if mode == "dies-under-load" and self.path == "/generate":
             print("RuntimeError: CUDA error: an illegal memory access was encountered", flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -60,6 +93,13 @@ class Handler(BaseHTTPRequestHandler):
 if mode == "bad-flag":
     print("sglang serve: error: unrecognized arguments: --nonsense", flush=True)
     sys.exit(2)
+if mode == "loses-its-port" and not Path("lost-once").exists():
+    Path("lost-once").touch()
+    print(
+        "[Errno 98] error while attempting to bind on address ('127.0.0.1', 1): address already in use",
+        flush=True,
+    )
+    sys.exit(1)
 if mode == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(

@@ -14,9 +14,11 @@ import pytest
 from sglang_sweep.campaign.model import Workload
 from sglang_sweep.campaign.site import Limits
 from sglang_sweep.errors import InfrastructureFault
-from sglang_sweep.launch import keeper, ownership
-from sglang_sweep.launch.measure import measure
+from sglang_sweep.launch import headroom, keeper, ownership
+from sglang_sweep.launch.environment import server_environment
+from sglang_sweep.launch.measure import measure, own
 from sglang_sweep.launch.order import Instruments, LaunchOrder
+from sglang_sweep.launch.run import Run
 from sglang_sweep.statistics.invalidation import removals
 
 HERE = Path(__file__).parent
@@ -149,6 +151,98 @@ def test_a_server_that_never_becomes_idle_concludes_nothing(tmp_path: Path) -> N
     with pytest.raises(InfrastructureFault, match="flush_cache"):
         measure(order("never-idle"), tmp_path / "launch.json", INSTRUMENTS)
     assert not (tmp_path / "launch.json").exists()
+
+
+def test_a_proxy_in_the_shell_is_not_asked_for_our_own_server(tmp_path: Path) -> None:
+    proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9")
+    with pytest.MonkeyPatch.context() as shell:
+        for name, value in proxies.items():
+            shell.setenv(name, value)
+        launch = order("healthy", environment=server_environment(order("healthy").environment | proxies))
+        launch.environment["PYTHONPATH"] = str(HERE / "fake_client")
+        assert measure(launch, tmp_path / "launch.json", INSTRUMENTS)["outcome"] == "completed"
+
+
+def test_every_server_has_a_key_of_its_own_that_nobody_reads_afterwards(tmp_path: Path) -> None:
+    seen = []
+    for number in range(2):
+        run = own(order("healthy"), tmp_path / str(number), INSTRUMENTS, Run.measure_windows)
+        (key,) = run.server.asking.keys
+        command = run.result()["command"]
+        assert command[command.index("--api-key") + 1] == "<redacted>"
+        assert run.outcome == "completed"
+        assert not [f for f in run.folder.rglob("*") if f.is_file() and key.encode() in f.read_bytes()]
+        seen.append(key)
+    assert seen[0] != seen[1]
+
+
+def test_a_campaigns_own_key_is_used_and_none_is_given_where_the_site_says_so(tmp_path: Path) -> None:
+    command = [*order("healthy").command, "--api-key=theirs", "--admin-api-key", "chief"]
+    own_key = own(order("healthy", command=command), tmp_path / "a", INSTRUMENTS, Run.measure_windows)
+    assert own_key.server.asking.keys == ("theirs", "chief")
+    assert not {"theirs", "chief"} & set(" ".join(own_key.result()["command"]).replace("=", " ").split())
+    none = own(order("healthy", random_key=False), tmp_path / "b", INSTRUMENTS, Run.measure_windows)
+    assert (none.server.asking.keys, none.outcome) == ((), "completed")
+
+
+@pytest.mark.parametrize(
+    ("mode", "cause", "reason"),
+    [
+        ("always-500", "bad_answers", "status 500: Internal Server Error"),
+        ("garbage", "bad_answers", "no JSON"),
+        ("trickles", "client_hang", "no whole answer to /generate within 1 s"),
+    ],
+)
+def test_a_server_that_lives_and_answers_badly_is_an_outcome(
+    tmp_path: Path, mode: str, cause: str, reason: str
+) -> None:
+    limits = Limits(launch_s=20, stall_s=3, window_s=1, stop_s=1)
+    result = measure(order(mode, limits=limits), tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", cause)
+    assert reason in result["reason"]
+
+
+def test_tokens_that_the_server_made_for_others_void_the_window(tmp_path: Path) -> None:
+    result = measure(order("serves-others"), tmp_path / "launch.json", INSTRUMENTS)
+    assert [window["invalid"] for window in result["windows"]] == [["foreign_load"]] * 3
+    assert {removal.rule for removal in removals(result)} == {"foreign_load"}
+
+
+def test_a_port_that_was_taken_in_between_costs_another_try_not_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    taken = replace(INSTRUMENTS, cause_of=lambda *_: ("port_in_use", "address already in use"))
+    said: list[str] = []
+    result = measure(order("loses-its-port"), tmp_path / "launch.json", taken, said.append)
+    assert result["outcome"] == "completed"
+    assert [text.partition("; ")[2] for text in said] == ["once more with another port"]
+
+
+def test_who_kills_the_keeper_says_nothing_about_the_variant(tmp_path: Path) -> None:
+    def kill(run: Run) -> None:
+        assert run.server.held
+        run.server.held.process.kill()
+        run.flush()
+
+    run = own(order("never-idle"), tmp_path, INSTRUMENTS, kill)
+    with pytest.raises(InfrastructureFault, match="somebody killed the process that holds the server"):
+        run.result()
+    assert run.clean_room["after"] == {"processes": [], "ports": []}
+
+
+def test_a_killed_process_was_short_of_memory_only_if_the_kernel_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = (
+        "host_out_of_memory",
+        "Rank 0 scheduler died during initialization (exit code: -9). If -9 (SIGKILL) ...",
+    )
+    instruments = replace(INSTRUMENTS, cause_of=lambda *_: said)
+    for kills, cause in (([3, 3], "crashed"), ([3, 4], "host_out_of_memory"), ([None, None], "crashed")):
+        counts = iter(kills)
+        monkeypatch.setattr(headroom, "out_of_memory_kills", lambda counts=counts: next(counts))
+        assert measure(order("bad-flag"), tmp_path / "launch.json", instruments)["cause"] == cause
 
 
 def test_attempts_are_kept_when_a_launch_is_made_again(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.files.records import now
 from sglang_sweep.launch import keeper
 
-MARK = "SGLANG_SWEEP_OWNER"
-"""Environment variable of every process tree of ours: the ``Owner`` whose it is."""
+MARK = "SGLANG_SWEEP_OWNED_BY"
+"""Environment variable of every process tree of ours: the ``Owner`` whose it is. Version 0.1 had another name for it:
+it would take an owner written so for a dead one, and end the tree."""
 
 FOLDER = "SGLANG_SWEEP_LOCKS"
 """Environment variable that names another folder for the locks, as for containers that share GPUs."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
+from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sglang_sweep.launch.asking import (
     PROMPTS,
     Answer,
     BadAnswer,
+    NoAnswer,
     keys_of,
     random_key,
     redacted_command,
@@ -191,7 +193,8 @@ class Run:
         except BadAnswer as error:
             raise self._server_failure(f"the correctness probe: {error}", alive="bad_answers") from None
         except requests.RequestException as error:
-            raise self._server_failure(f"the correctness probe got no answer: {error}") from None
+            alive = "client_hang" if isinstance(error, NoAnswer) else "infrastructure"
+            raise self._server_failure(f"the correctness probe got no answer: {error}", alive) from None
         counts = self.ask_client(self.client.count_tokens, self.launch.model, list(PROMPTS), 300.0)
         for entry, count in zip(self.probe, counts, strict=True):
             entry["tokenizer_prompt_tokens"] = count
@@ -320,6 +323,8 @@ class Run:
         self.timeline["stop_s"] = round(time.monotonic() - began, 2)
         shutil.rmtree(self.client_home, ignore_errors=True)
         (self.folder / "warmup.jsonl").unlink(missing_ok=True)
+        for log in (self.server.log, self.client.log):
+            _blank(log, self.server.asking.keys)
         self.note_clean_room("after")
 
     def result(self) -> dict[str, Any]:
@@ -394,6 +399,16 @@ def measuring_code() -> str:
     """Digest of the code that makes a launch: of every file of this package, and the load client."""
     files = [*sorted(Path(__file__).parent.glob("*.py")), CLIENT]
     return digest([file_sha256(file) for file in files])
+
+
+def _blank(log: Path, keys: tuple[str, ...]) -> None:
+    """SGLang logs its arguments: keys in them are overwritten, in place, so that places in the log stay."""
+    if keys and log.exists() and log.stat().st_size:
+        with log.open("r+b") as file, mmap(file.fileno(), 0) as text:
+            for key in (key.encode() for key in keys if key):
+                at = -1
+                while (at := text.find(key, at + 1)) >= 0:
+                    text[at : at + len(key)] = b"*" * len(key)
 
 
 def _hub_home(environment: dict[str, str]) -> str:
