@@ -1,10 +1,13 @@
 """Each row of the verdict table in docs/statistics.md, and the order of precedence between them."""
 
+import json
 from pathlib import Path
 
 import pytest
+from sglang_sweep.errors import UserError
 from sglang_sweep.statistics.design import Design
 from sglang_sweep.verdict.decision import VERDICTS, VariantFacts, Verdict, decide
+from sglang_sweep.verdict.records import Verdicts
 
 DESIGN = Design(smallest_effect=0.02)
 MEASURED = {
@@ -124,3 +127,30 @@ def test_equivalence_of_a_change_not_proven_active_says_so():
 
 def test_the_margin_is_symmetric_in_ratios():
     assert DESIGN.margin == pytest.approx(0.019802627296179712, abs=1e-15)  # ln 1.02
+
+
+def test_published_verdicts_of_the_first_form_are_still_read():
+    example = (
+        Path(__file__).parents[2]
+        / "reports"
+        / "examples"
+        / "h200-x2"
+        / "results"
+        / "h200-x2"
+        / "verdicts.json"
+    )
+    today = json.loads(example.read_text(encoding="utf-8"))
+    rows = [{k: v for k, v in row.items() if k not in NEW} for row in today["variants"]]
+    session = {k: v for k, v in today["session"].items() if k != "noise"}
+    first = {k: v for k, v in today.items() if k != "schema_version"} | {"variants": rows, "session": session}
+    record = Verdicts.of(first, example)
+    told = {
+        row.name: {(e.workload, e.metric) for e in row.elsewhere if e.kind == "worse"}
+        for row in record.variants
+    }
+    assert ("sixteen", "output_throughput") in told["graphs-8"]
+    with pytest.raises(UserError, match="version 99"):
+        Verdicts.of(today | {"schema_version": 99}, example)
+
+
+NEW = {"elsewhere", "outcomes", "spread", "ci_holm", "fresh_blocks"}

@@ -43,69 +43,42 @@ class About:
     goes_on: str = "never"
 
 
+V = Verdict
+
+# fmt: off
 VERDICTS: dict[Verdict, About] = {
-    Verdict.WIN: About(
-        "win", "wins", "better by at least the smallest effect of interest", "▲", "win", "^", True, "fixed"
-    ),
-    Verdict.LOSS: About(
+    V.WIN: About("win", "wins", "better by at least the smallest effect of interest", "▲", "win", "^", True, "fixed"),
+    V.LOSS: About(
         "loss", "losses", "worse by at least the smallest effect of interest", "▼", "loss", "v", True, "fixed"
     ),
-    Verdict.NO_DIFFERENCE: About(
-        "shown to make no difference",
-        "shown to make no difference",
-        "shown to lie within the smallest effect of interest",
-        "=",
-        "same",
-        "s",
-        True,
-        "fixed",
+    V.NO_DIFFERENCE: About(
+        "shown to make no difference", "shown to make no difference",
+        "shown to lie within the smallest effect of interest", "=", "same", "s",
+        True, "fixed",
     ),
-    Verdict.INCONCLUSIVE: About(
-        "still inconclusive",
-        "still inconclusive",
-        "neither is shown, or something speaks against the mean",
-        "?",
-        "open",
-        "o",
-        True,
-        "always",
+    V.INCONCLUSIVE: About(
+        "still inconclusive", "still inconclusive", "neither is shown, or something speaks against the mean",
+        "?", "open", "o", True, "always",
     ),
-    Verdict.UNSTABLE: About(
-        "unstable",
-        "unstable",
+    V.UNSTABLE: About(
+        "unstable", "unstable",
         "crashes, fails requests or retracts them in some launches, more often than the baseline",
-        "~",
-        "doubt",
-        "*",
-        False,
-        "fixed",
+        "~", "doubt", "*", False, "fixed",
     ),
-    Verdict.OUTRUN: About(
-        "outrun", "outrun", "left behind in a race; nothing is claimed", "»", "open", ">", False, "never"
+    V.OUTRUN: About("outrun", "outrun", "left behind in a race; nothing is claimed", "»", "open", ">"),
+    V.CONFOUNDED: About(
+        "confounded", "confounded", "an undeclared setting differs that can move performance", "≠", "doubt", "X"
     ),
-    Verdict.CONFOUNDED: About(
-        "confounded",
-        "confounded",
-        "an undeclared setting differs that can move performance",
-        "≠",
-        "doubt",
-        "X",
+    V.STALE: About("stale", "stale", "its baseline is not contemporary", "◷", "old", "D", False, "always"),
+    V.WRONG_OUTPUT: About(
+        "with wrong output", "with wrong output",
+        "its answers differ from the baseline's beyond the tolerance", "!", "doubt", "P"
     ),
-    Verdict.STALE: About(
-        "stale", "stale", "its baseline is not contemporary", "◷", "old", "D", False, "always"
-    ),
-    Verdict.WRONG_OUTPUT: About(
-        "with wrong output",
-        "with wrong output",
-        "its answers differ from the baseline's beyond the tolerance",
-        "!",
-        "doubt",
-        "P",
-    ),
-    Verdict.NO_OP: About("no-op", "no-ops", "ran, but the change was never active", "∅", "open", "d"),
-    Verdict.DEAD_END: About("dead end", "dead ends", "cannot run here, with the cause", "×", "open", "x"),
-    Verdict.PLANNED: About("planned", "planned", "not measured yet", "·", "open", ".", False, "always"),
+    V.NO_OP: About("no-op", "no-ops", "ran, but the change was never active", "∅", "open", "d"),
+    V.DEAD_END: About("dead end", "dead ends", "cannot run here, with the cause", "×", "open", "x"),
+    V.PLANNED: About("planned", "planned", "not measured yet", "·", "open", ".", False, "always"),
 }
+# fmt: on
 """In the order of reading: decided, open, not believed, cannot run, still to come."""
 
 CONFIRMING_LAUNCHES = 2
@@ -176,7 +149,6 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
     Only variants for which this is None belong to the family that Holm corrects for: leaving the others out
     does not look at any ratio.
     """
-    V = Verdict
     if f.predicted_impossible and not f.launches:
         return Decision(V.DEAD_END, (f"predicted, not tried: {f.predicted_impossible}",))
     if f.launches == 0:
@@ -203,7 +175,6 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
 
 
 def _by_the_numbers(f: VariantFacts, design: Design) -> Decision:
-    V = Verdict
     if f.session_void:
         return Decision(V.INCONCLUSIVE, f.session_void)
     if f.log_ratio is None or f.blocks < MIN_BLOCKS:
