@@ -9,6 +9,7 @@ from sglang_sweep.statistics.design import Design
 from sglang_sweep.verdict.decision import VERDICTS, VariantFacts, Verdict, decide
 from sglang_sweep.verdict.records import Verdicts
 
+ROOT = Path(__file__).parents[2]
 DESIGN = Design(smallest_effect=0.02)
 MEASURED = {
     "launches": 6,
@@ -96,8 +97,10 @@ def test_the_table_has_every_verdict_with_signs_of_its_own():
     assert set(VERDICTS) == set(Verdict)
     signs = [(about.glyph, about.marker) for about in VERDICTS.values()]
     assert len({glyph for glyph, _ in signs}) == len({marker for _, marker in signs}) == len(Verdict)
-    documented = (Path(__file__).parents[2] / "docs" / "statistics.md").read_text(encoding="utf-8")
+    documented = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
     assert [v for v in Verdict if f"`{v}`" not in documented] == []
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [v for v, about in VERDICTS.items() if f"| `{v}` | {about.meaning} |" not in readme] == []
 
 
 def test_what_speaks_against_the_mean_is_said_beside_a_loss_too():

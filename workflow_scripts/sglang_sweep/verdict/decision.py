@@ -47,17 +47,17 @@ V = Verdict
 
 # fmt: off
 VERDICTS: dict[Verdict, About] = {
-    V.WIN: About("win", "wins", "better by at least the smallest effect of interest", "▲", "win", "^", True, "fixed"),
+    V.WIN: About("win", "wins", "better; the estimate is at least the smallest effect", "▲", "win", "^", True, "fixed"),
     V.LOSS: About(
-        "loss", "losses", "worse by at least the smallest effect of interest", "▼", "loss", "v", True, "fixed"
+        "loss", "losses", "worse; the estimate is at least the smallest effect", "▼", "loss", "v", True, "fixed"
     ),
     V.NO_DIFFERENCE: About(
         "shown to make no difference", "shown to make no difference",
-        "shown to lie within the smallest effect of interest", "=", "same", "s",
+        "shown to lie within the smallest effect, not merely not significant", "=", "same", "s",
         True, "fixed",
     ),
     V.INCONCLUSIVE: About(
-        "still inconclusive", "still inconclusive", "neither is shown, or something speaks against the mean",
+        "still inconclusive", "still inconclusive", "none of these is shown, or something speaks against the mean",
         "?", "open", "o", True, "always",
     ),
     V.UNSTABLE: About(
