@@ -6,7 +6,7 @@
 #   snakemake --cores 1 plan                       what it would cost, what is predicted; changes nothing
 #   snakemake --cores 1 environment                fingerprint of this host, checks of host and stacks
 #
-# Results lie in results/<campaign>/, reports in reports/<campaign>/. rules/ is in the order of the data.
+# Launches lie in results/launches/, what follows from them in results/<campaign>/, reports in reports/<campaign>/. rules/ is in the order of the data.
 import sys
 from pathlib import Path
 

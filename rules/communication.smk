@@ -3,15 +3,14 @@ rule communication:
     input:
         lambda w: ancient(
             SWEEPS.before(
-                f"results/{w.campaign}/communication/{w.launch}/{w.asked}.json",
-                w.campaign,
+                f"results/communication/{w.launch}/{w.asked}.json",
                 w.launch,
             )
         ),
     output:
-        "results/{campaign}/communication/{launch}/{asked}.json",
+        "results/communication/{launch}/{asked}.json",
     log:
-        "results/{campaign}/logs/communication-{launch}-{asked}.log",
+        "results/logs/communication-{launch}-{asked}.log",
     wildcard_constraints:
         asked="[0-9a-f]{10}",
     retries: 1
@@ -20,8 +19,8 @@ rule communication:
     threads: EVERY_CORE
     resources:
         host=1,
-        gpu=lambda w: SWEEPS.gpus(w.campaign, w.launch),
+        gpu=lambda w: SWEEPS.gpus(w.launch),
     message:
-        "{wildcards.campaign}: collectives alone"
+        "collectives alone, on the ranks of {wildcards.launch}"
     script:
         "../workflow_scripts/communication.py"

@@ -3,27 +3,26 @@ rule launch:
     input:
         lambda w: ancient(
             SWEEPS.before(
-                f"results/{w.campaign}/launches/{w.launch}/block-{w.block}/launch.json",
-                w.campaign,
+                f"results/launches/{w.launch}/block-{w.block}/launch.json",
                 w.launch,
             )
         ),
     output:
         ensure(
-            "results/{campaign}/launches/{launch}/block-{block}/launch.json",
+            "results/launches/{launch}/block-{block}/launch.json",
             non_empty=True,
         ),
     log:
-        "results/{campaign}/logs/{launch}-block-{block}.log",
-    priority: lambda w: SWEEPS.priority(w.campaign, w.launch, w.block)
+        "results/logs/{launch}-block-{block}.log",
+    priority: lambda w: SWEEPS.priority(w.launch, w.block)
     retries: 1
     conda:
         "../envs/controller.yaml"
     threads: EVERY_CORE
     resources:
         host=1,
-        gpu=lambda w: SWEEPS.gpus(w.campaign, w.launch),
+        gpu=lambda w: SWEEPS.gpus(w.launch),
     message:
-        "{wildcards.campaign}: launch of {wildcards.launch}, block {wildcards.block}"
+        "launch of {wildcards.launch}, block {wildcards.block}"
     script:
         "../workflow_scripts/launch.py"

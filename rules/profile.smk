@@ -3,15 +3,14 @@ rule profile:
     input:
         lambda w: ancient(
             SWEEPS.before(
-                f"results/{w.campaign}/profiles/{w.launch}/profile.json",
-                w.campaign,
+                f"results/profiles/{w.launch}/profile.json",
                 w.launch,
             )
         ),
     output:
-        ensure("results/{campaign}/profiles/{launch}/profile.json", non_empty=True),
+        ensure("results/profiles/{launch}/profile.json", non_empty=True),
     log:
-        "results/{campaign}/logs/profile-{launch}.log",
+        "results/logs/profile-{launch}.log",
     # Before any measured launch: kernels that compile on first use are then found compiled.
     priority: 1_000_000
     retries: 1
@@ -20,8 +19,8 @@ rule profile:
     threads: EVERY_CORE
     resources:
         host=1,
-        gpu=lambda w: SWEEPS.gpus(w.campaign, w.launch),
+        gpu=lambda w: SWEEPS.gpus(w.launch),
     message:
-        "{wildcards.campaign}: profile launch of {wildcards.launch}"
+        "profile launch of {wildcards.launch}"
     script:
         "../workflow_scripts/profile_launch.py"

@@ -39,7 +39,7 @@ def launched(
     sweep: StubSweep, results: Path, name: str, block: int, value: float | None, cause: str = ""
 ) -> None:
     arm = next(arm for arm in sweep.schedule.arms if arm.name == name)
-    path = results / "cpu-demo" / "launches" / arm.folder / f"block-{block}" / "launch.json"
+    path = results / "launches" / arm.folder / f"block-{block}" / "launch.json"
     minute = block * 10
     write(
         path,

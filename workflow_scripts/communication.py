@@ -5,10 +5,10 @@ from pathlib import Path
 from sglang_sweep.costs.communication import measure
 from sglang_sweep.job import logged
 from sglang_sweep.launch import ownership
-from sglang_sweep.plan.sweep import load_sweep, refuse_other_host
+from sglang_sweep.plan.sweep import asking, refuse_other_host
 
 with logged(snakemake.log[0]) as say:
-    sweep = load_sweep(snakemake.wildcards.campaign, snakemake.config)
+    sweep = asking(snakemake.wildcards.launch, None, snakemake.config)[0]
     refuse_other_host(sweep.host)
     order = sweep.launch_order(snakemake.wildcards.launch, 0)
     asked = sweep.campaign.communication or {}

@@ -43,7 +43,6 @@ class Clone:
             else:
                 shutil.copy2(source, target)
         shutil.copy2(HERE / "campaigns" / "tiny.yaml", folder / "config" / "campaigns")
-        shutil.copy2(HERE / "campaigns" / "slipped.yaml", folder)
         return cls(folder)
 
     def again(self, folder: Path) -> "Clone":
@@ -108,13 +107,14 @@ class Clone:
     def records(self, name: str = "tiny") -> dict[tuple[str, int], dict[str, Any]]:
         """Every launch.json, by arm and block."""
         found = {}
-        for path in (self.folder / "results" / name / "launches").glob("*/block-*/launch.json"):
+        for path in (self.folder / "results" / "launches").glob("*/block-*/launch.json"):
             record = json.loads(path.read_text())
-            found[record["variant"], record["block"]] = record
+            if record["campaign"] == name:
+                found[record["variant"], record["block"]] = record
         return found
 
-    def launch_file(self, arm: str, block: int, name: str = "tiny") -> Path:
-        launches = self.folder / "results" / name / "launches"
+    def launch_file(self, arm: str, block: int) -> Path:
+        launches = self.folder / "results" / "launches"
         pattern = re.compile(rf"{arm}-[0-9a-f]{{10}}")
         (folder,) = [path for path in launches.iterdir() if pattern.fullmatch(path.name)]
         return folder / f"block-{block}" / "launch.json"

@@ -13,7 +13,7 @@ BLOCKS = (1, 2)
 TINY = {
     (arm, block) for arm in ("baseline", "baseline-prime", "mscclpp", "slipped", "tp2") for block in BLOCKS
 }
-DERIVED = {"verdict": 1, "figures": 1, "tables": 1, "gather": 1, "documents": 1, "all": 1}
+DERIVED = {"verdict": 1, "gather": 1, "documents": 1, "all": 1}
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -49,7 +49,7 @@ def test_collectives_are_measured_again_when_something_else_is_asked_of_them(pro
     project.site(campaigns=["rtx-pro-6000-x8"])
     jobs = project.would_run()
     (made,) = re.findall(r"communication/\S+/[0-9a-f]{10}\.json", jobs.text.partition("rule all")[0])[:1]
-    path = project.folder / "results" / "rtx-pro-6000-x8" / made
+    path = project.folder / "results" / made
     path.parent.mkdir(parents=True)
     path.write_text("{}")
     assert "communication" not in project.would_run()
@@ -196,6 +196,27 @@ def test_a_late_variant_joins_the_blocks_that_are_there(measured: Clone) -> None
     late = "  - {name: late, hypothesis: Later., change: {flags: {schedule-policy: lpm}}}\n"
     measured.edit("workloads:\n", late + "workloads:\n")
     assert measured.would_run().launches == {("late", 1), ("late", 2)}
+
+
+def test_another_campaign_with_one_variant_more_launches_that_one_alone(measured: Clone, store: Path) -> None:
+    """The README's "add your variant": the baseline was measured minutes ago, under the same key."""
+    measured.campaign_file("mine").write_text(
+        "extends: tiny\nquestion: Does another policy help here?\n"
+        "variants:\n  - {name: late, hypothesis: Later., change: {flags: {schedule-policy: lpm}}}\n"
+    )
+    asked = "reports/mine/findings.md"
+    assert measured.would_run(asked).launches == {("late", 1), ("late", 2)}
+    ran = Jobs(measured.snakemake("--cores", "all", asked))
+    assert ran["launch"] == 2
+    assert {row["name"] for row in measured.verdicts("mine")["variants"]} >= {"late", "slipped"}
+    assert "Nothing to be done" in measured.would_run(asked).text
+    measured.site(campaigns=["mine", "tiny"], store=str(store))
+    assert measured.would_run().launches == set()
+
+
+def test_a_tree_of_an_earlier_version_is_read_where_it_is(measured: Clone) -> None:
+    shutil.move(measured.folder / "results" / "launches", measured.folder / "results" / "tiny" / "launches")
+    assert measured.would_run().launches == set()
 
 
 def test_a_variant_that_is_taken_out_and_put_back_is_found_again(measured: Clone) -> None:

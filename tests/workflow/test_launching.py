@@ -95,7 +95,7 @@ def test_the_cost_is_told_before_and_the_verdicts_after(measured_once: Clone) ->
 def test_an_interrupted_run_is_taken_up_where_it_was(project: Clone, store: Path, how: str) -> None:
     small(project, store, [LPM], blocks=1)
     only = ("--cores", "all", "--until", "launch")
-    launches = project.folder / "results" / "small" / "launches"
+    launches = project.folder / "results" / "launches"
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = project.start(*only, env={**os.environ, "FAKE_START_S": "4"}, **quiet)
     until(lambda: len(list(launches.glob("*/block-1/attempt-1/server.log"))) == 2)

@@ -10,6 +10,7 @@ from typing import Any
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.arm import assess_arm
+from sglang_sweep.files import places
 from sglang_sweep.files.records import read_json, write_json
 from sglang_sweep.plan.declaration import collectives_file
 from sglang_sweep.report.documents import write_documents
@@ -65,7 +66,7 @@ def _site_files(results: Path) -> list[Path]:
 def _collectives(results: Path) -> list[Path]:
     """The measurement of the collectives alone that the campaign asks for, where it was made."""
     declared = read_json(results / "declaration.json")
-    made = collectives_file(results, next(iter(declared["arms"])), declared.get("communication"))
+    made = collectives_file(results.parent, next(iter(declared["arms"])), declared.get("communication"))
     return [made] if made and made.exists() else []
 
 
@@ -80,12 +81,13 @@ def _records(results: Path) -> Iterator[Path]:
 
 
 def _launches(results: Path, arm: str) -> list[Path]:
-    return sorted((results / "launches" / arm).glob("block-*/launch.json"))
+    return list(places.launch_files(results.parent, arm).values())
 
 
 def _profiles(results: Path, arm: str) -> list[Path]:
     """profile.json, or nothing."""
-    return list((results / "profiles" / arm).glob("profile.json"))
+    made = places.profile_file(results.parent, arm)
+    return [made] if made.exists() else []
 
 
 def rebuild(folder: Path, campaign: str) -> None:

@@ -13,16 +13,19 @@ from rich.console import Console
 
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.files import places
 from sglang_sweep.files.launches import read_launch, set_aside
 from sglang_sweep.files.records import write_json
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.plan.declaration import collectives_file, declaration, declared
 from sglang_sweep.plan.sweep import (
+    ASKED,
     ENVIRONMENT,
     ENVS,
     RECORDED_STACKS,
     RESULTS,
     Sweep,
+    asking,
     host_for_planning,
     load_site,
     load_sweep,
@@ -60,10 +63,12 @@ class Sweeps:
         except (UserError, InfrastructureFault) as error:
             _end(error)
         self._others: dict[str, Sweep] = {}
+        for name in filter(None, [] if main_process else os.environ.get(ASKED, "").split(",")):
+            self.sweep(name)
 
     def _load(self, name: str) -> Sweep:
         if self.main_process:
-            for told in set_aside(RESULTS / name / "launches"):
+            for told in (*set_aside(RESULTS / "launches"), *set_aside(RESULTS / name / "launches")):
                 print(told, file=sys.stderr)
         sweep = load_sweep(name, self.config, self.host)
         sweep.check_changes()  # whatever is wrong with stacks and models is said now too, readably
@@ -130,7 +135,7 @@ class Sweeps:
     def profiles(self, campaign: str) -> list[str]:
         """profile.json of every arm that asks for one."""
         return self._wanted(
-            f"results/{campaign}/profiles/{arm.folder}/profile.json"
+            str(places.profile_file(RESULTS, arm.folder))
             for arm in self.sweep(campaign).schedule.arms
             if arm.variant.profile and PRIME not in arm.name
         )
@@ -143,7 +148,7 @@ class Sweeps:
         """The measurement of the collectives alone, where the campaign asks for it; named by what it asks."""
         sweep = self.sweep(campaign)
         baseline, asked = sweep.schedule.arms[0].folder, sweep.campaign.communication
-        made = collectives_file(RESULTS / campaign, baseline, asked)
+        made = collectives_file(RESULTS, baseline, asked)
         return self._wanted([str(made)] if made else [])
 
     def _wanted(self, files: Iterable[str]) -> list[str]:
@@ -167,7 +172,15 @@ class Sweeps:
         ]
         return list(dict.fromkeys(map(str, [*map(sweep.stack_marker, sweep.stacks), *models])))
 
-    def before(self, made: str, campaign: str, launch: str) -> list[str]:
+    def asking(self, launch: str) -> str:
+        """The name of a campaign that asks for an arm: of those that this run was asked for, or of the named ones."""
+        for sweep in [*self._others.values(), *self.named]:
+            if sweep.wants(launch):
+                return sweep.campaign.name
+        (sweep, *_) = asking(launch, None, self.config)
+        return self._others.setdefault(sweep.campaign.name, sweep).campaign.name
+
+    def before(self, made: str, launch: str) -> list[str]:
         """What must be there before ``made`` is measured; nothing once it is.
 
         Else a clone that holds results but not their stack would measure everything again to get one launch
@@ -175,6 +188,7 @@ class Sweeps:
         """
         if Path(made).exists():
             return []
+        campaign = self.asking(launch)
         return [str(self.sweep(campaign).ready), *self.requirements_of(campaign, launch)]
 
     def requirements_of(self, campaign: str, launch: str) -> list[str]:
@@ -203,18 +217,19 @@ class Sweeps:
         """The file whose presence says that the converter is complete."""
         return str(self.converter(model).folder(self.store) / "stack.json")
 
-    def priority(self, campaign: str, launch: str, block: str) -> int:
+    def priority(self, launch: str, block: str) -> int:
         """The launch's place in the random order, higher first."""
-        return self.sweep(campaign).schedule.priority(launch, int(block))
+        return self.sweep(self.asking(launch)).schedule.priority(launch, int(block))
 
-    def gpus(self, campaign: str, launch: str) -> int:
+    def gpus(self, launch: str) -> int:
         """GPUs that a launch of the arm needs, for clusters that hand them out."""
-        return self.sweep(campaign).gpus(launch)
+        return self.sweep(self.asking(launch)).gpus(launch)
 
     def announce(self) -> None:
         """What this run will cost, before it starts. Only a run that really starts keeps the fingerprint."""
         if not ENVIRONMENT.exists():
             write_json(ENVIRONMENT, self.host)
+        os.environ[ASKED] = ",".join(self._others)
         for sweep in self.asked:
             for stack in sweep.stacks.values():
                 record_existing(stack, RECORDED_STACKS)
@@ -243,7 +258,7 @@ class Sweeps:
                 )
             if not (report / "index.html").exists():
                 continue
-            console.print(closing(read_campaign(results), report))
+            console.print(closing(read_campaign(results, [x.path for x in sweep.schedule.launches]), report))
             # A launch says itself when it ended: the times of a copied tree mean nothing.
             made = datetime.fromtimestamp((results / "verdicts.json").stat().st_mtime, UTC)
             ended = [read_launch(x.path).finished_at for x in sweep.schedule.launches if x.path.exists()]

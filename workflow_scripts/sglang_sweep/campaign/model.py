@@ -20,6 +20,7 @@ from sglang_sweep.campaign.declared import (
 from sglang_sweep.errors import UserError, UserErrors
 from sglang_sweep.files import yaml_files
 from sglang_sweep.files.models import Declared
+from sglang_sweep.files.places import RESERVED
 
 Settings = dict[str, Any]
 
@@ -93,6 +94,10 @@ def load_campaign(name: str, folder: Path = Path("config/campaigns")) -> Campaig
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
         raise UserError(
             f"{name!r} is not a campaign name", file=file, remedy="lower-case letters, digits, dashes"
+        )
+    if name in RESERVED:
+        raise UserError(
+            f"{name} is a folder of results, no campaign's name", file=file, remedy="rename the file"
         )
     if not file.exists():
         known = sorted(path.stem for path in folder.glob("*.yaml"))

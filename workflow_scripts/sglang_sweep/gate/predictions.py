@@ -5,6 +5,7 @@ from typing import Any
 
 from sglang_sweep.campaign.model import Variant
 from sglang_sweep.evidence.knowledge import load
+from sglang_sweep.files import places
 from sglang_sweep.files import records as record
 from sglang_sweep.files.launches import read_launch
 from sglang_sweep.gate.limits import Prediction, host_facts, predict
@@ -83,11 +84,10 @@ def notes(sweep: Sweep, results: Path = RESULTS) -> list[str]:
 
 def resolution(sweep: Sweep, results: Path) -> list[str]:
     """What the declared blocks can show, and what it would cost to show more, from the noise measured so far."""
-    folder = results / sweep.campaign.name / "launches"
     made = [
         read_launch(path).as_read()
         for arm in sweep.schedule.arms
-        for path in sorted((folder / arm.folder).glob("block-*/launch.json"))
+        for path in places.launch_files(results, arm.folder).values()
     ]
     seen = outlook(
         [x for x in made if x["outcome"] == "completed"],

@@ -7,6 +7,7 @@ from typing import Any
 
 from sglang_sweep.campaign.declared import Design
 from sglang_sweep.campaign.model import Campaign, Variant
+from sglang_sweep.files import places
 from sglang_sweep.files.digest import canonical_json, digest
 from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.plan import schedule as plan
@@ -38,9 +39,9 @@ def declaration(sweep: Sweep) -> dict[str, Any]:
 
 
 def collectives_file(results: Path, baseline: str, asked: Mapping[str, Any] | None) -> Path | None:
-    """Where ``results`` (``results/<campaign>``) holds the collectives measured alone as ``asked``; None if they are
-    not. ``baseline`` is the baseline arm's folder."""
-    return results / "communication" / baseline / f"{digest(asked)}.json" if asked is not None else None
+    """Where ``results`` holds the collectives measured alone as ``asked``; None if they are not. ``baseline`` is the
+    baseline arm's folder."""
+    return places.collectives_file(results, baseline, digest(asked)) if asked is not None else None
 
 
 def declared_design(design: Design) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from sglang_sweep.campaign import keys
 from sglang_sweep.campaign.checks import PRIME
 from sglang_sweep.campaign.declared import ModelSpec
 from sglang_sweep.campaign.model import Campaign, Variant
+from sglang_sweep.files import places
 from sglang_sweep.files.digest import canonical_json
 from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.blocks import order
@@ -126,12 +127,11 @@ def schedule(
     on another host of the class gets new blocks, with baselines of their own.
     """
     now = now or datetime.now(UTC)
-    folder = results / campaign.name / "launches"
     twins = [arm for arm in arms if arm.variant.name == campaign.baseline.name]
     baseline, prime, others = *twins[:2], arms[len(twins) :]
-    done = {arm.folder: _existing(folder / arm.folder) for arm in arms}
+    done = {arm.folder: places.launch_files(results, arm.folder) for arm in arms}
     oldest = now - timedelta(hours=campaign.design.contemporary_hours)
-    closed = _closed_blocks(done.values(), oldest, gpus)
+    closed = _closed_blocks(done.values(), campaign.name, oldest, gpus)
     wanted: dict[int, list[Arm]] = {}
     for arm in others or [prime]:
         paired = done[arm.folder].keys() & done[baseline.folder].keys()
@@ -150,35 +150,35 @@ def schedule(
         drawn = [n for n in order([arm.name for arm in arms], block, campaign.design.seed) if n in members]
         for position, name in enumerate(drawn):
             arm = members[name]
-            path = folder / arm.folder / f"block-{block}" / "launch.json"
-            launches.append(Launch(arm, block, position, path, block in done[arm.folder]))
+            there = done[arm.folder].get(block)
+            path = there or places.launch_file(results, arm.folder, block)
+            launches.append(Launch(arm, block, position, path, there is not None))
     return Schedule(campaign, arms, tuple(launches))
 
 
 def measured_so_far(campaign: Campaign, arms: tuple[Arm, ...], results: Path) -> Schedule:
     """The launches that are there and nothing else, for a report without any further measuring."""
-    folder = results / campaign.name / "launches"
     launches = [
         Launch(arm, block, read_launch(path).position, path, True)
         for arm in arms
-        for block, path in _existing(folder / arm.folder).items()
+        for block, path in places.launch_files(results, arm.folder).items()
     ]
     return Schedule(campaign, arms, tuple(sorted(launches, key=lambda x: (x.block, x.position))))
 
 
-def _existing(folder: Path) -> dict[int, Path]:
-    """launch.json of an arm's launches that are there, by block."""
-    found = {path.parent.name.removeprefix("block-"): path for path in folder.glob("block-*/launch.json")}
-    return {int(name): path for name, path in found.items() if name.isdigit()}  # and no block-1.bak
+def _closed_blocks(
+    done: Iterable[dict[int, Path]], campaign: str, oldest: datetime, gpus: str | None
+) -> set[int]:
+    """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it.
 
-
-def _closed_blocks(done: Iterable[dict[int, Path]], oldest: datetime, gpus: str | None) -> set[int]:
-    """Blocks with a launch that started before ``oldest`` or ran on other GPUs: nothing new fits beside it."""
+    Neither does it beside one that another campaign left out because its own question was answered.
+    """
     closed = set()
     for block, path in (launch for launches in done for launch in launches.items()):
         launch = read_launch(path)
         started, where = datetime.fromisoformat(launch.started_at), launch.host.gpus_digest
-        if started < oldest or (where and gpus and where != gpus):
+        left_out = launch.outcome == "not_run" and launch.campaign != campaign
+        if left_out or started < oldest or (where and gpus and where != gpus):
             closed.add(block)
     return closed
 
@@ -194,19 +194,23 @@ class Cost:
 
 
 def estimate(plan: Schedule, results: Path) -> Cost:
-    """From the median duration of past launches of the same arm, else of any arm of any campaign here."""
+    """From the median duration of past launches of the same variant, else of any launch here."""
     assumed_s = plan.campaign.design.assumed_launch_s
     past: dict[str, list[float]] = {}
-    for path in results.glob("*/launches/*/block-*/launch.json"):
+    for path in [
+        *results.glob("launches/*/block-*/launch.json"),
+        *results.glob("*/launches/*/block-*/launch.json"),
+    ]:
         done = read_launch(path)
         if done.outcome != "not_run":
-            past.setdefault(f"{done.campaign}/{done.variant}", []).append(done.seconds)
-    same = [s for arm in plan.arms for s in past.get(f"{plan.campaign.name}/{arm.name}", [])]
-    anything = [s for values in past.values() for s in values]
+            for name in (f"{done.campaign}/{done.variant}", path.parents[1].name):
+                past.setdefault(name, []).append(done.seconds)
+    mine = {arm.name: (f"{plan.campaign.name}/{arm.name}", arm.folder) for arm in plan.arms}
+    took = {name: past.get(older, []) or past.get(own, []) for name, (older, own) in mine.items()}
+    same = [s for values in took.values() for s in values]
+    anything = [s for name, values in past.items() if "/" in name for s in values]
     fallback = median(same or anything) if anything else assumed_s
-    seconds = sum(
-        median(past.get(f"{plan.campaign.name}/{launch.arm.name}", [fallback])) for launch in plan.missing
-    )
+    seconds = sum(median(took[launch.arm.name] or [fallback]) for launch in plan.missing)
     basis = (
         f"{len(same)} launches of this campaign"
         if same

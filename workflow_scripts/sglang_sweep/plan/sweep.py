@@ -5,6 +5,7 @@ depends on state that another process held.
 """
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,12 +93,13 @@ class Sweep:
 
     def _refuse_other_keys(self, made: plan.Schedule) -> None:
         """A report of nothing must not replace one of launches that are there under other keys."""
-        others = list((RESULTS / self.campaign.name / "launches").glob("*/block-*/launch.json"))
+        folders = (RESULTS / "launches", RESULTS / self.campaign.name / "launches")
+        others = [path for folder in folders for path in folder.glob("*/block-*/launch.json")]
         if others and not made.launches:
             raise UserError(
                 f"none of the {len(others)} launches here has one of this campaign's keys: campaign, stack, model or "
                 f"host differ from when they were made",
-                file=RESULTS / self.campaign.name / "launches",
+                file=others[0].parents[2],
                 remedy=f"put back what they were made with; earlier hosts are kept beside {ENVIRONMENT}",
             )
 
@@ -242,6 +244,12 @@ class Sweep:
             "host": host_identity(self.host),
         }
 
+    def wants(self, folder: str, block: int | None = None) -> bool:
+        """Whether the campaign asks for an arm, in ``block`` or in any."""
+        if block is None:
+            return any(arm.folder == folder for arm in self.schedule.arms)
+        return any(x.arm.folder == folder and x.block == block for x in self.schedule.launches)
+
     def hidden_size(self, variant: Variant) -> int | None:
         """Elements of a hidden state, from the model's config.json; None for a model that is not on this machine."""
         config = Path(self.model_path(variant)) / "config.json"
@@ -309,6 +317,25 @@ def visible_gpus(host: dict[str, Any], environment: dict[str, str]) -> tuple[str
     by_index = {str(gpu["index"]): gpu["uuid"] for gpu in host.get("gpus") or [] if gpu["uuid"]}
     words = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
     return tuple(u for word in words if (u := (known | by_index).get(word.strip()))) or tuple(known)
+
+
+ASKED = "SNAKEMAKE_SWEEP_CAMPAIGNS"
+"""Variable by which a run tells its jobs the campaigns that it was asked for beside those that the site names."""
+
+
+def asking(folder: str, block: int | None, config: dict[str, Any]) -> list[Sweep]:
+    """The campaigns of this run that want the launch ``folder`` in ``block`` (None: in any), or else the first one of
+    config/campaigns/ that does. Raises UserError when none does."""
+    named = dict.fromkeys([*filter(None, os.environ.get(ASKED, "").split(",")), *load_site(config).campaigns])
+    if found := [sweep for sweep in (load_sweep(n, config) for n in named) if sweep.wants(folder, block)]:
+        return found
+    for name in sorted({file.stem for file in Path("config/campaigns").glob("*.yaml")} - named.keys()):
+        with suppress(UserError):
+            if (sweep := load_sweep(name, config)).wants(folder, block):
+                return [sweep]
+    raise UserError(
+        f"no campaign asks for a launch of {folder}", remedy="name the campaign in config/config.yaml"
+    )
 
 
 def recorded_host() -> dict[str, Any]:

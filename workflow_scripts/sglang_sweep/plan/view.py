@@ -14,12 +14,11 @@ from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.schedule import Arm, Cost, Schedule
 
 
-def why_missing(arm: Arm, folder: Path) -> str:
-    """Why an arm's launches are not there: never measured, or which part of its identity moved.
-
-    ``folder`` holds the campaign's launches.
-    """
-    launches = folder.glob(f"{arm.name}-*/block-*/launch.json")
+def why_missing(arm: Arm, results: Path) -> str:
+    """Why an arm's launches are not there: never measured, or which part of its identity moved."""
+    launches = [
+        path for top in ("", "*/") for path in results.glob(f"{top}launches/{arm.name}-*/block-*/launch.json")
+    ]
     of_this_name = [path for path in launches if path.parents[2].name.rpartition("-")[0] == arm.name]
     for path in sorted(of_this_name, key=lambda path: path.stat().st_mtime, reverse=True):
         earlier = read_launch(path)
@@ -66,7 +65,7 @@ def render_plan(
             arm.key,
             _ranges([launch.block for launch in mine]),
             str(len(missing)) if missing else "-",
-            why_missing(arm, results / campaign.name / "launches") if missing else "all there",
+            why_missing(arm, results) if missing else "all there",
         )
     for variant in campaign.variants:
         if variant.planned_only:

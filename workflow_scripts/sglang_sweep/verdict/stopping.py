@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sglang_sweep.evidence.arm import assess_arm
+from sglang_sweep.files import places
 from sglang_sweep.files.launches import read_launch
 from sglang_sweep.plan.declaration import declared, declared_design
 from sglang_sweep.plan.schedule import Arm
@@ -52,6 +53,5 @@ def why_not_run(sweep: Sweep, folder: str, block: int, results: Path = RESULTS) 
 
 def _earlier(sweep: Sweep, arm: Arm, block: int, results: Path) -> list[Path]:
     """launch.json of the arm's blocks before ``block``, without those that were not run."""
-    folder = results / sweep.campaign.name / "launches" / arm.folder
-    found = [path for path in folder.glob("block-*/launch.json") if int(path.parent.name[6:]) < block]
-    return sorted(path for path in found if read_launch(path).outcome != "not_run")
+    found = places.launch_files(results, arm.folder).items()
+    return [path for made, path in found if made < block and read_launch(path).outcome != "not_run"]

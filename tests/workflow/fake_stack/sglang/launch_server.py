@@ -1,6 +1,6 @@
 """SGLang's server without a model: it takes any flag, and answers and logs as recorded on a processor.
 
-``--config FILE`` is read as SGLang reads it, and more than one rank dies as recorded.
+A setting that the variable STAND_IN_MOVES names moves by itself, and more than one rank dies as recorded.
 """
 
 import gzip
@@ -20,13 +20,13 @@ TRACE = RECORDINGS / "h200x2-sglang-0.5.16" / "eagle3-random-draft" / "decode-TP
 
 
 def flags_of(words: list[str]) -> dict[str, object]:
-    """``--a 1 --b`` as ``{"a": 1, "b": True}``, with those of a --config file."""
+    """``--a 1 --b`` as ``{"a": 1, "b": True}``."""
     flags: dict[str, object] = {}
     for word, following in zip(words, [*words[1:], "--"], strict=True):
         if word.startswith("--"):
             flags[word[2:]] = True if following.startswith("--") else yaml.safe_load(following)
-    if "config" in flags:
-        flags = yaml.safe_load(Path(str(flags["config"])).read_text()) | flags
+    if moved := os.environ.get("STAND_IN_MOVES"):
+        flags[moved] = 512
     return {name.replace("-", "_"): value for name, value in flags.items()}
 
 
