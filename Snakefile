@@ -20,6 +20,9 @@ from sglang_sweep import workflow as sweep_workflow
 sweep_workflow.lead_scripts_here()
 
 
+sweep_workflow.check_config_files("config/config.yaml", *workflow.overwrite_configfiles)
+
+
 configfile: "config/config.yaml"
 
 

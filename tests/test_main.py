@@ -1,26 +1,40 @@
 """``python -m sglang_sweep``: of use at night, also with useless arguments."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
-from sglang_sweep.__main__ import main
+from sglang_sweep.__main__ import COMMANDS, main
 
 RECORDED = Path(__file__).parent / "recordings" / "cpu-sglang-0.5.23" / "cpu-tp2" / "server.log.gz"
 
 
-@pytest.mark.parametrize("arguments", [[], ["frobnicate"], ["explain"]])
-def test_without_a_known_command_the_commands_are_listed(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
     told = capsys.readouterr().err
-    assert "usage: python -m sglang_sweep" in told
-    assert "explain-log" in told and "analyze-trace" in told
+    assert "usage: sglang-sweep" in told
+    assert all(command in told for command in COMMANDS)
 
 
-def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "meant"), [("frobnicate", "there are explain-log"), ("explain", "explain-log?")]
+)
+def test_an_unknown_command_says_so(command: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 2
+    told = capsys.readouterr().err
+    assert f"there is no command '{command}'" in told and meant in told
+
+
+def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert "what happened to this SGLang server?" in capsys.readouterr().err
+    assert "what happened to this SGLang server?" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("sglang-sweep ")
+
+
+def test_every_command_is_there() -> None:
+    for module, _ in COMMANDS.values():
+        assert callable(import_module(f"sglang_sweep.{module}").main)
 
 
 @pytest.mark.parametrize("command", ["explain-log", "analyze-trace"])

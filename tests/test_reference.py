@@ -7,7 +7,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from sglang_sweep.reference import README, editor_schema, schemas, with_tables
 
-REMAKE = "run python -m sglang_sweep.reference"
+REMAKE = "run python -m sglang_sweep reference"
 KEPT = sorted(Path("config/schemas").glob("*.schema.yaml"))
 
 

@@ -105,6 +105,23 @@ def test_the_mistakes_of_a_site_are_named(project: Clone, settings: dict, expect
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("campaigns: [tiny]\ncampaigns: [cpu-demo]\n", "line 2: the key 'campaigns' stands twice"),
+        ("", "config/config.yaml: it says nothing"),
+        ("campaigns:\n\t- tiny\n", "config/config.yaml: line 2"),
+    ],
+)
+def test_a_broken_file_of_the_site_is_named(project: Clone, text: str, expected: str) -> None:
+    (project.folder / "config" / "config.yaml").write_text(text)
+    assert expected in refused(project)
+
+
+def test_one_campaign_may_be_named_on_the_command_line(project: Clone) -> None:
+    assert "launch of mscclpp" in project.snakemake("-n", "--config", "campaigns=tiny")
+
+
 def test_a_report_of_an_unknown_campaign_is_refused_readably(project: Clone) -> None:
     text = project.snakemake("-n", "reports/nothing-here/findings.md", code=1)
     assert "no such campaign" in text

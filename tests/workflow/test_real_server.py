@@ -18,7 +18,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     """Measured with the user's own store, so that a stack that is there already is used."""
     clone = Clone.fresh(tmp_path_factory.mktemp("served") / "project")
     kept = clone.campaign_text()
-    clone.edit(kept[kept.index("  - name: slipped") : kept.index("  - name: tp2")], "")  # only the stand-in slips
+    clone.edit(
+        kept[kept.index("  - name: slipped") : kept.index("  - name: tp2")], ""
+    )  # only the stand-in slips
     clone.site(campaigns=["tiny"])
     clone.snakemake("--cores", "all", timeout=3600)
     return clone

@@ -1,35 +1,62 @@
-"""``python -m sglang_sweep explain-log FILE``, ``analyze-trace FILE...`` and ``publish CAMPAIGN FOLDER``."""
+"""Every command of the project: ``sglang-sweep COMMAND``, or ``python -m sglang_sweep COMMAND``."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 
-from sglang_sweep import publish
-from sglang_sweep.errors import UserError
-from sglang_sweep.evidence import explain
-from sglang_sweep.traces import cli as traces
+from sglang_sweep.errors import InfrastructureFault, UserError
 
-COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "explain-log": (explain.main, "what happened to this SGLang server?"),
-    "analyze-trace": (traces.main, "where does a step's time go?"),
-    "publish": (publish.main, "a campaign's report and what it rests on, in one folder"),
+COMMANDS = {
+    "explain-log": ("evidence.explain", "what happened to this SGLang server?"),
+    "analyze-trace": ("traces.cli", "where does a step's time go?"),
+    "publish": ("publish", "a campaign's report and what it rests on, in one folder"),
+    "lock": ("stacks.lock", "make the lock files of stacks anew"),
+    "bundle": ("stacks.bundle", "pack what a host without network needs"),
+    "record-host": ("host.recording", "record this host, for a test or a report of a fault"),
+    "reference": ("reference", "make schemas and the tables of config/README.md anew"),
 }
+"""The module whose ``main(arguments)`` it is, and what it answers or does."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit status: 0, or 2 when the arguments or files are of no use."""
-    if not arguments or arguments[0] not in COMMANDS:
-        print("usage: python -m sglang_sweep COMMAND ARGUMENT... [--help]\n", file=sys.stderr)
-        for name, (_, purpose) in COMMANDS.items():
-            print(f"  {name:<14} {purpose}", file=sys.stderr)
-        return 0 if arguments and arguments[0] in ("-h", "--help") else 2
+    """The exit status: 0, 1 where what was looked at is wrong, 2 when arguments or files are of no use."""
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("--help", ())
+    if command in ("-h", "--help"):
+        lines = ["usage: sglang-sweep COMMAND ARGUMENT... [--help]", ""]
+        lines += [f"  {name:<14} {purpose}" for name, (_, purpose) in COMMANDS.items()]
+        lines += ["", "Campaigns are measured and reported by snakemake: see README.md."]
+        print("\n".join(lines), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    if command == "--version":
+        print(f"sglang-sweep {_version()}")
+        return 0
+    if command not in COMMANDS:
+        close = get_close_matches(command, COMMANDS, n=1)
+        meant = f"did you mean {close[0]}?" if close else f"there are {', '.join(COMMANDS)}"
+        print(f"there is no command {command!r}\n  remedy: {meant}", file=sys.stderr)
+        return 2
     try:
-        return COMMANDS[arguments[0]][0](arguments[1:])
-    except UserError as error:
+        return int(import_module(f"sglang_sweep.{COMMANDS[command][0]}").main(rest))
+    except (UserError, InfrastructureFault) as error:
         print(error, file=sys.stderr)
         return 2
     except BrokenPipeError:
         return 0
 
 
-if __name__ == "__main__":
+def _version() -> str:
+    try:
+        return version("sglang-sweep")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def run() -> None:
+    """The installed command."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,10 +1,11 @@
 """What is made from the models of people's files: JSON Schemas for editors, and the key tables of config/README.md.
 
-``python -m sglang_sweep.reference`` rewrites them; a test keeps them current.
+``python -m sglang_sweep reference`` rewrites them; a test keeps them current.
 """
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,9 @@ def with_tables(text: str) -> str:
     )
 
 
-if __name__ == "__main__":
+def main(_: Sequence[str] = ()) -> int:
+    """Writes the tables and schemas."""
     README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")
     for file, content in schemas().items():
         file.write_text(content, encoding="utf-8")
+    return 0

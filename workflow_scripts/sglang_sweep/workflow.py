@@ -16,6 +16,7 @@ from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.files import places
 from sglang_sweep.files.launches import read_launch, set_aside
 from sglang_sweep.files.records import write_json
+from sglang_sweep.files.yaml_files import read_yaml
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.plan.declaration import collectives_file, declaration, declared
 from sglang_sweep.plan.sweep import (
@@ -253,9 +254,8 @@ class Sweeps:
             name = sweep.campaign.name
             results, report = RESULTS / name, Path("reports") / name
             if log:
-                console.print(
-                    f"[red]{name}: a job failed[/]; logs of jobs in {results / 'logs'}, of the run in {log}"
-                )
+                jobs = f"{RESULTS}/logs and {results}/logs"
+                console.print(f"[red]{name}: a job failed[/]; logs of jobs in {jobs}, of the run in {log}")
             if not (report / "index.html").exists():
                 continue
             console.print(closing(read_campaign(results, [x.path for x in sweep.schedule.launches]), report))
@@ -270,6 +270,16 @@ class Sweeps:
     def asked(self) -> list[Sweep]:
         """The campaigns that this run was asked for: by a target of theirs, or by the configuration."""
         return list(self._others.values()) or self.named
+
+
+def check_config_files(*files: str | Path) -> None:
+    """Ends the run, readably, where Snakemake would take the last of two equal keys or show a traceback."""
+    try:
+        for file in files:
+            if not isinstance(read_yaml(Path(file)), dict):
+                raise UserError("it says nothing", file=file, remedy="name a campaign: campaigns: [cpu-demo]")
+    except UserError as error:
+        _end(error)
 
 
 def lead_scripts_here() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from sglang_sweep.campaign.contents import conversation_problems
 from sglang_sweep.campaign.declared import Baseline, CampaignFile, Change, Workload
 from sglang_sweep.campaign.flags import ranks
 from sglang_sweep.errors import UserError
@@ -93,13 +94,8 @@ def _workload_problems(workload: Workload, file: Path, key: str) -> Iterable[Use
             key=key,
             remedy=f"needed: {', '.join(needs)}",
         )
-    if workload.dataset == "custom" and workload.path is not None and not Path(workload.path).exists():
-        yield UserError(
-            f"no such file {workload.path!r}",
-            file=file,
-            key=f"{key}.path",
-            remedy="check the name for a typo",
-        )
+    if workload.dataset == "custom" and workload.path is not None:
+        yield from conversation_problems(Path(workload.path), workload.prompts, file, f"{key}.path")
 
 
 def _settings(raw: CampaignFile) -> list[tuple[str, Baseline | Change]]:

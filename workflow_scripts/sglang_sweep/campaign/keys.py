@@ -1,7 +1,10 @@
 """The key of a launch: a digest of everything that can change its numbers."""
 
+from pathlib import Path
 from typing import Any
 
+from sglang_sweep.campaign.contents import content_of, read_by_flags
+from sglang_sweep.campaign.declared import Workload
 from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files.digest import digest
 
@@ -22,16 +25,24 @@ def launch_identity(
 
     ``model_digests`` maps the canonical form of each model named by the variant to its digest.
     """
+    read = read_by_flags(variant.flags)
     return {
         "measuring_version": MEASURING_VERSION,
         "stack": stack_digest,
         "models": model_digests,
         "flags": variant.flags,
         "env": {**server_env, **variant.env},
-        "workloads": [workload.model_dump(mode="json") for workload in campaign.workloads],
+        "workloads": [_asked(workload) for workload in campaign.workloads],
         "windows": campaign.design.windows,
         "host_class": host_class,
+        **({"files": read} if read else {}),
     }
+
+
+def _asked(workload: Workload) -> dict[str, Any]:
+    """A data set is known by its content, wherever it lies."""
+    asked = workload.model_dump(mode="json")
+    return asked | ({"path": content_of(Path(workload.path))} if workload.path else {})
 
 
 def launch_key(identity: dict[str, Any]) -> str:

@@ -1,16 +1,16 @@
 """A host as a file: everything a fingerprint asked and was told, to be replayed in a test or a bug report.
 
-``python -m sglang_sweep.host.recording FILE`` records the host it runs on.
+``python -m sglang_sweep record-host FILE`` records the host it runs on.
 """
 
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from sglang_sweep.errors import UserError
 from sglang_sweep.host.fingerprint import fingerprint
 from sglang_sweep.host.sources import Sources, Unreadable
 from sglang_sweep.host.system import relevant_arguments
@@ -237,12 +237,11 @@ def _call(function: str, arguments: Sequence[Any]) -> str:
     return function if not arguments else f"{function}({', '.join(map(str, arguments))})"
 
 
-def main(argv: list[str]) -> int:
+def main(argv: Sequence[str]) -> int:
+    """Writes the recording to the file that is named."""
+    if len(argv) != 1:
+        raise UserError("name the file to write", remedy="python -m sglang_sweep record-host host.yaml")
     sources = RecordingSources("a host recorded by sglang_sweep.host.recording")
     fingerprint(sources, folders=["/"])
     Path(argv[0]).write_text(dump(shareable(sources.document)))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

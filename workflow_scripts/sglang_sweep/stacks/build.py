@@ -89,7 +89,7 @@ def look_inside(stack: Stack, store: Path, log: Log) -> dict[str, Any]:
             f"declared SGLang {stack.sglang_version}, but its lock holds {facts['sglang']}",
             file=stack.directory / "stack.yaml",
             key="sglang",
-            remedy="make the lock anew: python -m sglang_sweep.stacks.lock",
+            remedy="make the lock anew: python -m sglang_sweep lock",
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Packs what an air-gapped host lacks: ``python -m sglang_sweep.stacks.bundle TARGET.yaml OUT [--part-size-mib N]``.
+"""Packs what an air-gapped host lacks: ``python -m sglang_sweep bundle TARGET.yaml OUT [--part-size-mib N]``.
 
 The result is an archive in parts, ``manifest.json`` with a hash of each, and ``install_bundle.py``, which needs
 nothing but the host's Python.
@@ -122,7 +122,7 @@ def make_bundle(target: BundleTarget, out_dir: Path, part_size_mib: int, log: Lo
         raise UserError(
             f"the lock of a group is missing: {', '.join(missing)}",
             file=target.groups[0].lock.parent,
-            remedy="make it with `python -m sglang_sweep.stacks.bundle --lock TARGET.yaml`",
+            remedy="make it with `python -m sglang_sweep bundle --lock TARGET.yaml`",
         )
     out_dir.mkdir(parents=True, exist_ok=True)
     for old in (*out_dir.glob(f"{target.name}.tar.xz.*"), out_dir / "manifest.json"):
@@ -257,7 +257,7 @@ def _uv(arguments: list[str], what: str) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """0, or 1 with a message when the bundle could not be made."""
-    parser = argparse.ArgumentParser(prog="python -m sglang_sweep.stacks.bundle", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m sglang_sweep bundle", description=__doc__)
     parser.add_argument("target", type=Path, help="a file in envs/bundles/")
     parser.add_argument("out", type=Path, nargs="?", help="folder for the bundle")
     parser.add_argument("--part-size-mib", type=int, default=1024)
@@ -276,7 +276,3 @@ def main(argv: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

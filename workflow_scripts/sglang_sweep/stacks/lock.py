@@ -1,4 +1,4 @@
-"""Makes lock files anew: ``python -m sglang_sweep.stacks.lock [NAME...]``, by default all of them."""
+"""Makes lock files anew: ``python -m sglang_sweep lock [NAME...]``, by default all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sglang_sweep.stacks.stack import read_stack_file
 
 ENVS = Path(__file__).parents[3] / "envs"
 
-HEADER = "# Made by `python -m sglang_sweep.stacks.lock {name}` from requirements.in and stack.yaml. Do not edit.\n"
+HEADER = "# Made by `python -m sglang_sweep lock {name}` from requirements.in and stack.yaml. Do not edit.\n"
 
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 
@@ -121,7 +121,7 @@ def make_lock(directory: Path) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Exit status 1 when a new lock and its stack.yaml do not agree."""
-    parser = argparse.ArgumentParser(prog="python -m sglang_sweep.stacks.lock", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m sglang_sweep lock", description=__doc__)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help="a folder under envs/; default: all that have a lock"
     )
@@ -140,7 +140,3 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{name}: {'; '.join(problems) or 'locked'}")
         failed = failed or bool(problems)
     return int(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -247,7 +247,7 @@ def _lock_contents(directory: Path, declared: dict[str, Any], file: Path) -> dic
     return {"lock": pins(lock.read_text(encoding="utf-8")), "packages": packages}
 
 
-LOCK_REMEDY = "make it with `python -m sglang_sweep.stacks.lock`"
+LOCK_REMEDY = "make it with `python -m sglang_sweep lock`"
 
 
 def pins(lock: str) -> list[str]:
