@@ -248,8 +248,6 @@ def _mismatch(record: LaunchRecord, data: dict[str, Any], path: Path) -> str | N
     where, there = path.parent, (f"{record.variant}-{record.key}", f"block-{record.block}")
     if where.name.startswith("block-") and (where.parent.name, where.name) != there:
         return f"belongs to {'/'.join(there)}"
-    if where.parent.parent.name == "launches" and where.parents[2].name != record.campaign:
-        return f"belongs to the campaign {record.campaign}"
     return None
 
 
