@@ -21,7 +21,11 @@ def folder_of(case: str) -> Path:
 
 def cases() -> list[str]:
     """Every recorded server, by name."""
-    return sorted(path.parent.name for path in RECORDINGS.glob("*/*/server.log.gz"))
+    return sorted(
+        path.parent.name
+        for path in RECORDINGS.glob("*/*/server.log.gz")
+        if path.parts[-3] != "public"  # those have tests of their own
+    )
 
 
 def recorded_with(knowledge: Knowledge, case: str) -> Artifacts:

@@ -9,25 +9,36 @@ from .conftest import cases, folder_of
 
 
 def explained(capsys: pytest.CaptureFixture[str], case: str, *options: str) -> dict[str, object]:
-    assert main([str(folder_of(case) / "server.log.gz"), "--json", *options]) == 0
+    assert main([str(folder_of(case) / "server.log.gz"), "--json", *options]) in (0, 1)
     answer: dict[str, object] = json.loads(capsys.readouterr().out)
     return answer
 
 
-@pytest.mark.parametrize("case", cases())
-def test_json_has_the_agreed_keys_for_every_recording(capsys: pytest.CaptureFixture[str], case: str) -> None:
-    found = explained(capsys, case)
-    assert {"sglang_version", "outcome", "cause", "evidence", "engaged", "remedies"} <= set(found)
-    for line in found["evidence"]:  # type: ignore[attr-defined]
-        assert set(line) == {"line", "text"}
-    for row in found["engaged"].values():  # type: ignore[attr-defined]
-        assert {"state", "line", "text"} <= set(row)
-        assert row["state"] in ("engaged", "not_engaged", "unproven")
+def test_json_has_the_agreed_keys_for_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    for case in cases():
+        found = explained(capsys, case)
+        keys = {
+            "sglang_version",
+            "outcome",
+            "cause",
+            "evidence",
+            "engaged",
+            "remedies",
+            "service",
+            "headline",
+            "ranks",
+        }
+        assert keys <= set(found), case
+        for line in found["evidence"]:  # type: ignore[attr-defined]
+            assert set(line) == {"line", "text"}
+        for row in found["engaged"].values():  # type: ignore[attr-defined]
+            assert {"state", "line", "text"} <= set(row)
+            assert row["state"] in ("engaged", "not_engaged", "unproven")
 
 
-def test_a_slow_jit_start_is_starting_and_compiling(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_jit_start_is_compiling(capsys: pytest.CaptureFixture[str]) -> None:
     found = explained(capsys, "fusion-jit-slow-start")
-    assert (found["outcome"], found["phase"], found["cause"]) == ("starting", "compiling", None)
+    assert (found["outcome"], found["phase"], found["cause"]) == ("compiling", "compiling", None)
     assert found["engaged"]["flashinfer_allreduce_fusion"]["state"] == "unproven"  # type: ignore[index]
 
 
@@ -80,23 +91,22 @@ def test_the_version_is_narrowed_from_the_arguments(capsys: pytest.CaptureFixtur
     assert explained(capsys, "bad-flag")["sglang_version"] is None
 
 
-@pytest.mark.parametrize(
-    ("columns", "case"), [("80", case) for case in cases()] + [("50", "nccl"), ("200", "nccl")]
-)
-def test_the_terminal_output_fits_and_says_the_outcome_without_colour(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str, case: str
+def test_output_that_is_no_terminal_is_neither_wrapped_nor_padded_nor_coloured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert main([str(folder_of(case) / "server.log.gz")]) == 0
-    text = capsys.readouterr().out
-    assert all(len(line) <= int(columns) for line in text.splitlines())
-    assert text.split()[0] in ("READY", "FAILED", "STARTING")
-    assert "\x1b" not in text
+    monkeypatch.setenv("COLUMNS", "40")
+    for case in cases():
+        code = main([str(folder_of(case) / "server.log.gz")])
+        text = capsys.readouterr().out
+        first = text.splitlines()[0]
+        assert first.startswith(("READY", "FAILED", "COMPILING")), case
+        assert code == {"R": 0, "F": 1, "C": 1}[first[0]], case
+        assert "\x1b" not in text
+        assert not any(line.endswith("  ") for line in text.splitlines()), case
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(None, "no such file"), (b"", "empty"), (b"\x00\x01\x02\x03", "binary")]
+    ("content", "said"), [(None, "no such file"), (b"", "empty"), (b"\x00\x01" * 50, "binary")]
 )
 def test_a_bad_file_ends_with_status_2_and_a_clear_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, said: str

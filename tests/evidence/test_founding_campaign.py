@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from sglang_sweep.campaign.flags import recorded_table, unknown_flags
+from sglang_sweep.campaign.flags import flag_problems, recorded_table
 from sglang_sweep.campaign.model import load_campaign
 from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.gate.limits import predict
@@ -68,7 +68,7 @@ def test_every_flag_exists_in_the_sglang_it_is_meant_for() -> None:
     table = recorded_table("0.5.23")
     for variant in campaign.all_variants:
         if variant.stack == campaign.baseline.stack:
-            assert unknown_flags(variant.flags, table, campaign.file, variant.name) == []
+            assert flag_problems(variant.flags, table, campaign.file, variant.name) == []
 
 
 def test_every_named_proof_is_a_known_feature() -> None:

@@ -109,7 +109,7 @@ def test_any_bytes_are_explained_or_refused_in_words(tmp_path: Path, content: by
         found = explain(file, None, KNOWLEDGE)
     except UserError:
         return
-    assert found.outcome in ("ready", "failed", "starting", "unknown")
+    assert {one.outcome for one in found} <= {"ready", "failed", "compiling", "hung_or_cut", "unknown"}
 
 
 FRAGMENTS = [
@@ -140,5 +140,6 @@ def test_any_mixture_of_known_lines_is_explained(tmp_path: Path, lines: list[str
         found = explain(file, "0.5.16", KNOWLEDGE)
     except UserError:
         return
-    assert (found.outcome == "failed") is (found.cause is not None)
-    assert all(row["line"] >= 1 for row in found.evidence)
+    for one in found:
+        assert (one.outcome == "failed") is (one.cause is not None)
+        assert all(row["line"] >= 1 for row in one.evidence)

@@ -1,137 +1,207 @@
-"""The command ``python -m sglang_sweep explain-log FILE``: what happened to this server?"""
+"""The command ``sglang-sweep explain-log FILE``: what happened to this server?"""
 
 import argparse
 import json
+import re
+import shutil
 import sys
+import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from sglang_sweep.errors import UserError
-from sglang_sweep.evidence.explanation import Explanation, explain
+from sglang_sweep.evidence.explanation import Explanation, by_urgency, explain
 
-WIDEST = 110
+STATUS = {"ready": 0, "failed": 1, "hung_or_cut": 1, "compiling": 1, "unknown": 2}
+DEGRADED = 3
+POLL_S = 2.0
 
-_OUTCOME = {"ready": "green", "failed": "red", "starting": "yellow", "unknown": "yellow"}
+_COLOUR = {"ready": "green", "failed": "red"}
 _STATE = {"engaged": ("+", "green"), "not_engaged": ("-", "red"), "unproven": ("?", "yellow")}
 _ORDER = ("engaged", "not_engaged", "unproven")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Explains one log on standard output. Returns 0, or 2 with a message on standard error for a bad file."""
+    """Explains logs on standard output.
+
+    Returns 0 for a healthy server, 1 for one that failed, hangs or is not up, 2 for input that is no server log, 3 for
+    one that is up and serves badly; of several the worst.
+    """
     parser = argparse.ArgumentParser(
-        prog="sglang_sweep explain-log",
+        prog="sglang-sweep explain-log",
         description="Say what happened to an SGLang server: outcome, cause with its line, what was really active.",
+        epilog="Exit status: 0 healthy, 1 failed, hung or not up, 2 no server log, 3 up but degraded.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="a server log, plain or .gz, from anywhere")
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE",
+        help="a server log, plain or .gz, from anywhere; - for standard input; several are nodes of one server",
+    )  # fmt: skip
     parser.add_argument(
         "--sglang-version", metavar="V", help="the server's version, when you know it, such as 0.5.16"
     )
     parser.add_argument("--json", action="store_true", help="for machines")
+    parser.add_argument("--follow", action="store_true", help="go on reading; say so when the state changes")
     options = parser.parse_args(argv)
     try:
-        found = explain(options.file, options.sglang_version)
+        if options.follow:
+            if len(options.files) > 1 or str(options.files[0]) == "-":
+                raise UserError("--follow reads one file", key="--follow", remedy="name one file")
+            return _follow(options.files[0], options.sglang_version)
+        found = by_urgency(
+            [one for file in options.files for one in _explained(file, options.sglang_version)]
+        )
     except UserError as error:
         print(f"explain-log: {error}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+        whole: Any = found[0].as_dict() if len(found) == 1 else [one.as_dict() for one in found]
+        print(json.dumps(whole, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        console = Console(highlight=False)
-        Console(highlight=False, width=min(console.width, WIDEST)).print(render(found))
-    return 0
+        show(found)
+    return max(map(status, found), key=lambda code: (code == 1, code == DEGRADED, code))
 
 
-def render(found: Explanation) -> RenderableType:
-    """The explanation for a terminal; it says the same without colour and at 80 columns."""
-    parts: list[RenderableType] = [_headline(found), Text()]
-    if found.evidence:
-        parts += [_section("Shown by"), _lines(found.evidence), Text()]
-    if found.remedies:
-        parts += [_section("What to do"), *(_bullet(text) for text in found.remedies), Text()]
-    if found.engaged:
-        parts += [_section("What was really active"), _features(found.engaged), Text()]
-    if found.notes:
-        parts += [_section("Also"), *(_bullet(text) for text in found.notes), Text()]
-    for title, rows in (
-        ("Memory", list(_memory(found))),
-        ("Serving", list(_serving(found))),
-        ("NCCL", list(_nccl(found))),
-    ):
-        if rows:
-            parts += [_section(title), _pairs(rows), Text()]
-    if found.timeline:
-        parts += [_section("Launch"), _timeline(found.timeline)]
-    return Group(*parts)
+def status(found: Explanation) -> int:
+    """The exit status that an explanation stands for."""
+    degraded = found.outcome == "ready" and found.service and found.service["state"] == "degraded"
+    return DEGRADED if degraded else STATUS[found.outcome]
 
 
-def _headline(found: Explanation) -> Text:
-    text = Text(found.outcome.upper(), style=f"bold {_OUTCOME[found.outcome]}")
-    if found.cause:
-        text.append(f"  {found.cause}", style="bold").append(f": {found.meaning}")
-    elif found.outcome == "ready":
-        text.append("  the server came up and served")
-    elif found.phase == "compiling":
-        text.append("  compiling kernels, with no error so far")
-    elif found.outcome == "starting":
-        text.append(f"  the log ends in phase {found.phase or 'unknown'}, with no error")
-    else:
-        text.append("  this does not look like the log of an SGLang server")
+def _explained(file: Path, version: str | None) -> list[Explanation]:
+    if str(file) != "-":
+        return explain(file, version)
+    with tempfile.NamedTemporaryFile(suffix=".log") as kept:
+        shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.flush()
+        found = explain(Path(kept.name), version)
+    for one in found:
+        one.file = "standard input"
+    return found
+
+
+def _follow(file: Path, version: str | None) -> int:
+    """Explains a growing log until its server has failed, or until Ctrl-C."""
+    said, size = "", -1
+    code = 1
+    try:
+        while True:
+            if file.exists() and file.stat().st_size != size:
+                size = file.stat().st_size
+                began = time.monotonic()
+                newest = max(explain(file, version), key=lambda one: one.first_line) if size else None
+                if newest and newest.headline != said:
+                    said, code = newest.headline, status(newest)
+                    show([newest])
+                    if newest.outcome == "failed":
+                        return code
+                time.sleep(4 * (time.monotonic() - began))  # a large log is not read all the time
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        return code
+
+
+def show(found: Sequence[Explanation]) -> None:
+    """Prints explanations, the most urgent first; never wrapped or padded, so that lines can be copied and searched."""
+    console = Console(highlight=False, soft_wrap=True)
+    if len(found) > 1:
+        nodes = all(one.node for one in found)
+        counts = Counter(_state(one) for one in found)
+        several = f"{len(found)} {'nodes of one server' if nodes else 'servers'}"
+        console.print(
+            Text(f"{several}: {', '.join(f'{n} {state}' for state, n in counts.items())}\n", style="bold")
+        )
+    for index, one in enumerate(found):
+        if index:
+            console.print()
+        for line in render(one):
+            console.print(line)
+
+
+def _state(found: Explanation) -> str:
+    return "degraded" if status(found) == DEGRADED else found.outcome.replace("_", " ")
+
+
+def _safe(text: str) -> str:
+    """Without control characters: a log must not speak to the terminal."""
+    return _UNPRINTABLE.sub("", text)
+
+
+def render(found: Explanation) -> Iterator[Text]:
+    """The explanation, line by line; it says the same without colour."""
+    colour = "yellow" if status(found) == DEGRADED else _COLOUR.get(found.outcome, "yellow")
+    first, colon, rest = found.headline.partition(":")
+    yield Text(_safe(first + colon), style=f"bold {colour}").append(_safe(rest), style="default")
+    troubles = found.service["problems"] if found.service else []
+    shown = (
+        {"line": troubles[0]["first_line"], **troubles[0]} if troubles else next(iter(found.evidence), None)
+    )
+    if shown:
+        yield Text(f"  line {shown['line']}: {_safe(shown['text'])}")
+    if found.reason and (not shown or _safe(found.reason) not in _safe(shown["text"])):
+        yield Text(f"  {_safe(found.reason)}")
+    yield from _section("What to do", (Text(f"  - {_safe(text)}") for text in found.remedies))
+    yield from _section("Where", (Text(f"  {_safe(frame)}") for frame in found.frames))
+    yield from _section("Also shown by", map(_at_line, found.evidence[1:]))
+    yield from _section("What followed from it", map(_at_line, found.cascade))
+    if found.service:
+        yield from _section("Service", (_trouble(row) for row in found.service["problems"]))
+    ends = (
+        Text(f"  {rank:<8} line {row['line']}: {_safe(row['text'])}")
+        for rank, row in found.last_of_rank.items()
+    )
+    yield from _section("The last line of each rank", ends)
+    yield from _section("What was really active", _features(found.engaged))
+    yield from _section("Also", (Text(f"  - {_safe(text)}") for text in found.notes))
+    named = (("Settings", found.settings.items()), ("Memory", _memory(found)), ("Serving", _serving(found)))
+    for title, rows in (*named, ("NCCL", _nccl(found))):
+        yield from _section(title, (Text(f"  {name:<20} {_safe(str(value))}") for name, value in rows))
+    yield from _section("Launch", _timeline(found.timeline))
     version = f"SGLang {found.sglang_version}" if found.sglang_version else "SGLang version not shown"
-    return text.append(f"\n{found.file} · {found.lines} lines · {version}", style="dim")
+    where = f" from line {found.first_line}" if found.first_line > 1 else ""
+    source = f" · {found.server}" if found.server else ""
+    yield Text(f"\n{found.file}{source} · {found.lines} lines{where} · {version}", style="dim")
 
 
-def _section(title: str) -> Text:
-    return Text(title, style="bold underline")
+def _section(title: str, lines: Any) -> Iterator[Text]:
+    rows = list(lines)
+    if rows:
+        yield Text(f"\n{title}", style="bold")
+        yield from rows
 
 
-def _bullet(text: str) -> Padding:
-    table = Table.grid(padding=(0, 1))
-    table.add_row(Text("•"), Text(text))
-    return Padding(table, (0, 0, 0, 2), expand=False)
+def _at_line(row: dict[str, Any]) -> Text:
+    return Text(f"  line {row['line']}: {_safe(row['text'])}")
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> Padding:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", no_wrap=True, style="cyan")
-    table.add_column(overflow="fold")
-    for row in rows:
-        table.add_row(str(row["line"]), Text(row["text"]))
-    return Padding(table, (0, 0, 0, 2), expand=False)
+def _trouble(row: dict[str, Any]) -> Text:
+    span = f", {row['from']} to {row['to']}" if row["from"] else ""
+    named = f"{row['kind'].replace('_', ' ')} {row['detail']}".strip()
+    return Text(
+        f"  {row['count']} x {named}, lines {row['first_line']} to {row['last_line']}{span}: {_safe(row['text'])}"
+    )
 
 
-def _features(engaged: dict[str, dict[str, Any]]) -> Padding:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+def _features(engaged: dict[str, dict[str, Any]]) -> Iterator[Text]:
     for row in sorted(engaged.values(), key=lambda row: _ORDER.index(row["state"])):
         sign, colour = _STATE[row["state"]]
-        said = Text(row["title"], style="bold").append(f": {row['state'].replace('_', ' ')}", style=colour)
+        said = Text(f"  {sign} {row['title']}: {row['state'].replace('_', ' ')}", style=colour)
         if row["note"]:
-            said.append(f" ({row['note']})", style="default")
+            said.append(f" ({_safe(row['note'])})", style="default")
+        yield said
         if row["text"]:
             where = f"line {row['line']}: " if row["line"] else ""
-            said.append(f"\n{where}{_short(row['text'])}", style="dim")
-        table.add_row(Text(sign, style=f"bold {colour}"), said)
-    return Padding(table, (0, 0, 0, 2), expand=False)
+            yield Text(f"      {where}{_short(_safe(row['text']))}", style="dim")
 
 
 def _short(text: str, most: int = 150) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _pairs(rows: Sequence[tuple[str, str]]) -> Padding:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))
-    return Padding(table, (0, 0, 0, 2), expand=False)
 
 
 def _memory(found: Explanation) -> Iterator[tuple[str, str]]:
@@ -145,11 +215,12 @@ def _memory(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "KV cache", f"{m['kv_tokens']} tokens ({m.get('kv_sizes')})"
     if found.graphs:
         sizes = found.graphs["batch_sizes"]
-        used = f", {m['graph_gb']} GB" if "graph_gb" in m else ""
         yield (
             "graphs",
-            f"{len(sizes)} batch sizes up to {found.graphs['largest']}{used} (line {found.graphs['line']})",
+            f"{len(sizes)} batch sizes up to {found.graphs['largest']} (line {found.graphs['line']})",
         )
+    for what, size in m.get("graphs_gb", {}).items():
+        yield f"graphs, {what}", f"{size} GB"
     if "gpu_free_gb" in m:
         yield "left free", f"{m['gpu_free_gb']} GB"
 
@@ -193,12 +264,7 @@ def _bytes(size: int) -> str:
     return f"{size} B"
 
 
-def _timeline(rows: Sequence[dict[str, Any]]) -> Padding:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="dim", no_wrap=True)
+def _timeline(rows: Sequence[dict[str, Any]]) -> Iterator[Text]:
     for row in rows:
         seconds = "" if row["seconds"] is None else f"{row['seconds']:.0f} s"
-        table.add_row(seconds, Text(row["title"]), f"line {row['line']}")
-    return Padding(table, (0, 0, 0, 2), expand=False)
+        yield Text(f"  {seconds:>8}  {row['title']}, line {row['line']}")

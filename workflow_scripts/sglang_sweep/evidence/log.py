@@ -23,6 +23,9 @@ class Hit:
     count: int
     first: Line
     groups: dict[str, str]
+    last: Line | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,26 @@ class Mark:
     rank: str | None
     line: Line
     time: datetime | None
+
+
+@dataclass
+class Stack:
+    """Where one process stood when a watchdog looked: innermost frame first, as ``function (file)``."""
+
+    rank: str
+    frames: list[str]
+    line: Line
+
+
+@dataclass
+class Answers:
+    """HTTP requests that ended with one status of 5xx at one path."""
+
+    count: int
+    first: Line
+    last: Line
+    began: datetime | None
+    ended: datetime | None
 
 
 @dataclass
@@ -49,6 +72,10 @@ class Batches:
     most_running: int = 0
     prefill_new: int = 0
     prefill_cached: int = 0
+    full: int = 0
+    """Decode steps in a row, the most, with a full KV cache and requests waiting."""
+    rates: dict[int, list[float]] = field(default_factory=dict)
+    """Tokens per second by running requests, the first and last few that were logged."""
     first: dict[str, Line] = field(default_factory=dict)
 
     @property
@@ -92,9 +119,28 @@ class LogScan:
     arguments: dict[str, Any] = field(default_factory=dict)
     arguments_line: Line | None = None
     stopping_line: int | None = None
+    source: str = ""
+    """Who printed it, where several did: a container, a pod, an actor."""
+    began: int = 1
+    """The file's line at which this server begins."""
+    mixed: bool = False
+    """A second server wrote between its lines and nothing tells them apart."""
+    graphs: dict[str, float] = field(default_factory=dict)
+    """GB of CUDA graphs by what was captured (target decode, draft, ...)."""
+    stacks: list[Stack] = field(default_factory=list)
+    answers: dict[tuple[str, str], Answers] = field(default_factory=dict)
+    """Failed HTTP requests by status and path."""
+    ranks: dict[str, Line] = field(default_factory=dict)
+    """The last line of each rank."""
+    last_time: datetime | None = None
     last_stamped: int = 0
     """The last line that a logger wrote, by its time stamp."""
 
-    def mark(self, phase: str) -> Mark | None:
-        """The first mark of a phase over all ranks."""
-        return next((mark for mark in self.marks if mark.phase == phase), None)
+    def mark(self, *phases: str) -> Mark | None:
+        """The first mark of one of these phases over all ranks."""
+        return next((mark for mark in self.marks if mark.phase in phases), None)
+
+    @property
+    def ready(self) -> Mark | None:
+        """When it was up: ready to serve, or as a further node of another's server."""
+        return self.mark("ready", "worker-ready")

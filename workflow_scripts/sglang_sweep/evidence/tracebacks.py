@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
 HEADER = b"Traceback (most recent call last)"
 CHAINED = (b"The above exception was the direct cause", b"During handling of the above exception")
@@ -12,7 +13,8 @@ LONGEST_SAID = 360
 _RANKED = re.compile(rb"^\[rank\d+\]:\s?")
 _STAMPED = re.compile(rb"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?::\s?(?P<message>.*))?$", re.DOTALL)
-_FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line \d+, in (?P<function>.+)$')
+_OF_ARGUMENTS = re.compile(r"server_args\.py in |arg_groups/|prepare_server_args")
+_FRAME = re.compile(r'^\s+File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$')
 
 
 @dataclass
@@ -23,11 +25,17 @@ class Raised:
     message: str
     line: int
     frames: list[str] = field(default_factory=list)
+    code: str = ""
+    """The innermost frame's own source line."""
+    at: str = ""
+    """The innermost frame, as ``file.py:117 in create_buffer``."""
 
     @property
     def text(self) -> str:
-        """``ValueError: what was said``, the first line, cut to a readable length."""
+        """``ValueError: what was said``, the first line, cut to a readable length; a bare assert says its condition."""
         first = self.message.partition("\n")[0][:LONGEST_SAID]
+        if not first and self.type == "AssertionError" and self.code.startswith("assert"):
+            return f"{self.type}: {self.code[:LONGEST_SAID]} ({self.at})"
         return f"{self.type}: {first}" if first else self.type
 
 
@@ -40,8 +48,15 @@ class Block:
     rank: str | None
     phase: str | None
     exceptions: list[Raised] = field(default_factory=list)
+    time: datetime | None = None
     before: str = ""
     """The line above one that begins with the bare word Traceback: a logger's message, or nothing to do with it."""
+
+    @property
+    def of_arguments(self) -> bool:
+        """Whether the interpreter printed it while the command line was being resolved: nothing runs after that."""
+        frames = (frame for raised in self.exceptions for frame in raised.frames)
+        return not self.header and any(map(_OF_ARGUMENTS.search, frames))
 
 
 class Collector:
@@ -50,6 +65,7 @@ class Collector:
     def __init__(self) -> None:
         self.block: Block | None = None
         self._frames: list[str] = []
+        self._code, self._at = "", ""
         self._raised: Raised | None = None
         self._message_lines = 0
         self._chaining = False
@@ -58,9 +74,9 @@ class Collector:
     def open(self) -> bool:
         return self.block is not None
 
-    def begin(self, header: str, before: str, line: int, rank: str | None, phase: str | None) -> None:
+    def begin(self, block: Block) -> None:
         """Starts a block at a line that holds ``Traceback (most recent call last)``."""
-        self.block = Block(header, line, rank, phase, before=before)
+        self.block = block
         self._frames, self._raised, self._message_lines, self._chaining = [], None, 0, False
 
     def feed(self, raw: bytes, line: int) -> Block | None:
@@ -96,6 +112,10 @@ class Collector:
         if not text or text[0] in " \t|+":
             if match := _FRAME.match(text):
                 self._frames = [*self._frames[-MOST_FRAMES:], f"{match['file']} in {match['function']}"]
+                file = match["file"].rpartition("/")[2]
+                self._code, self._at = "", f"{file}:{match['line']} in {match['function']}"
+            elif not self._code and text.strip(" \t^~|+"):
+                self._code = text.strip()
             return None
         if _STAMPED.match(raw):
             return self.close()
@@ -105,6 +125,8 @@ class Collector:
             (match["message"] or "") if match else "",
             line,
             self._frames,
+            self._code,
+            self._at,
         )
         self._message_lines = 0
         assert self.block is not None
