@@ -189,7 +189,7 @@ class Sweep:
 
     def check_changes(self) -> None:
         """Raises UserErrors for every variant whose change leaves the baseline's own command."""
-        baseline, _, *others = self.schedule.arms
+        baseline = self.schedule.arms[0]
         problems = [
             UserError(
                 "changes nothing: this is the baseline's own command, environment and stack",
@@ -197,8 +197,8 @@ class Sweep:
                 key=f"variants[{arm.name}].change",
                 remedy="take it out (A' is measured anyway), or correct the change",
             )
-            for arm in others
-            if arm.key == baseline.key
+            for arm in self.schedule.arms
+            if arm.key == baseline.key and arm.variant.name != baseline.variant.name
         ]
         if problems:
             raise UserErrors(problems)
