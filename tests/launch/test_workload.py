@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sglang_sweep.campaign.model import Workload
-from sglang_sweep.launch.workload import benchmark_arguments, goodput
+from sglang_sweep.launch.workload import benchmark_arguments, objectives
 
 GROUPS = Workload(
     name="w", dataset="generated-shared-prefix", concurrency=4, groups=2, prompts_per_group=4, prefix_tokens=16,
@@ -85,8 +85,37 @@ def details(**changes: object) -> dict[str, object]:
 def test_goodput_counts_requests_that_meet_every_objective(
     slo: dict[str, float], expected: float | None
 ) -> None:
-    assert goodput(details(), slo) == expected
+    assert objectives(details(), slo)["goodput"] == expected
 
 
 def test_a_failed_request_is_never_good() -> None:
-    assert goodput(details(errors=["", "timeout"]), {"e2e_ms": 9999}) == 0.5
+    got = objectives(details(errors=["", "timeout"]), {"e2e_ms": 9999})
+    assert got == {"goodput": 0.5, "attainment": 0.5, "slo_margin": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("slo", "margin"),
+    [
+        ({"ttft_ms": {"p50": 200}}, 2.0),
+        ({"ttft_ms": 200}, 0.5),
+        ({"ttft_ms": {"p50": 200, "p99": 300}}, 0.75),
+        ({"ttft_ms": {"p99": 800}, "e2e_ms": {"p99": 440}}, 1.0),
+    ],
+)
+def test_objectives_are_met_where_the_margin_is_one_and_above(slo: dict[str, object], margin: float) -> None:
+    assert objectives(details(), slo)["slo_margin"] == pytest.approx(margin)
+
+
+def test_messages_go_through_the_chat_endpoint_and_turns_are_told() -> None:
+    agent = Workload(
+        name="w", dataset="agentic-trace", concurrency=2, prompts=2, path="t.json", output_tokens=6, turns=3
+    )
+    words = told(agent)
+    assert (words["--backend"], words["--agentic-max-turns"], words["--dataset-path"]) == (
+        "sglang-oai-chat",
+        "3",
+        "t.json",
+    )
+    assert told(GROUPS)["--backend"] == "sglang"
+    talk = told(GROUPS.model_copy(update={"turns": 2}))
+    assert (talk["--backend"], talk["--gsp-num-turns"]) == ("sglang-oai-chat", "2")

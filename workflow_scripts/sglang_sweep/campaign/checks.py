@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from sglang_sweep.campaign.contents import conversation_problems
+from sglang_sweep.campaign import loads
 from sglang_sweep.campaign.declared import Baseline, CampaignFile, Change, Workload
 from sglang_sweep.campaign.flags import ranks
 from sglang_sweep.errors import UserError
@@ -57,9 +57,9 @@ def semantic_problems(raw: CampaignFile, file: Path) -> Iterable[UserError]:
             key="design.primary.workload",
             remedy=f"one of {', '.join(workloads)}",
         )
-    elif primary.metric == "goodput" and not chosen.slo:
+    elif primary.metric in ("goodput", "slo_margin") and not chosen.slo:
         yield UserError(
-            "goodput needs service-level objectives", file=file, key="design.primary.metric",
+            f"{primary.metric} needs service-level objectives", file=file, key="design.primary.metric",
             remedy=f"give the workload {chosen.name!r} an slo",
         )  # fmt: skip
     wrong = list(_rank_problems(raw, file))
@@ -72,21 +72,8 @@ def semantic_problems(raw: CampaignFile, file: Path) -> Iterable[UserError]:
     yield from _forbidden_problems(raw, file)
 
 
-_NEEDS = {
-    "random-ids": ("prompts", "input_tokens", "output_tokens"),
-    "generated-shared-prefix": (
-        "groups",
-        "prompts_per_group",
-        "prefix_tokens",
-        "input_tokens",
-        "output_tokens",
-    ),
-    "custom": ("path", "prompts"),
-}
-
-
 def _workload_problems(workload: Workload, file: Path, key: str) -> Iterable[UserError]:
-    needs = _NEEDS[workload.dataset]
+    needs = loads.KINDS[workload.dataset].needs
     for missing in (name for name in needs if getattr(workload, name) is None):
         yield UserError(
             f"{workload.dataset} needs {missing!r}",
@@ -94,8 +81,20 @@ def _workload_problems(workload: Workload, file: Path, key: str) -> Iterable[Use
             key=key,
             remedy=f"needed: {', '.join(needs)}",
         )
-    if workload.dataset == "custom" and workload.path is not None:
-        yield from conversation_problems(Path(workload.path), workload.prompts, file, f"{key}.path")
+    if workload.path is not None and not Path(workload.path).exists():
+        yield UserError(
+            f"no such file {workload.path!r}",
+            file=file,
+            key=f"{key}.path",
+            remedy="check the name for a typo",
+        )
+        return
+    for where, wrong in loads.file_faults(workload):
+        yield UserError(
+            f"{where} {wrong}",
+            file=workload.path,
+            remedy=f"a file of {workload.dataset} is needed; config/README.md says what each kind of load holds",
+        )
 
 
 def _settings(raw: CampaignFile) -> list[tuple[str, Baseline | Change]]:

@@ -6,7 +6,7 @@ Editors complete from them (config/schemas/), config/README.md lists them, and n
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from sglang_sweep.files.models import Declared, Items, Number, Positive
@@ -146,48 +146,72 @@ class DeclaredVariant(Declared):
     accept length."""
 
 
+_LADDER = WithJsonSchema(
+    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "array", "items": {"type": "number"}}]}
+)
+"""In a file a list may stand here; `loads.expanded` makes one workload a level of it before the model reads it."""
+
+
 class Workload(Declared):
     """What is asked of a launch. Lengths are in tokens, rates in requests per second, objectives in ms."""
 
     name: Name
-    dataset: Literal["random-ids", "generated-shared-prefix", "custom"]
-    """random-ids needs no tokenizer data but its token ids mean nothing, so never judge speculation on it;
-    generated-shared-prefix exercises the prefix cache; custom reads conversations from a JSONL file."""
+    dataset: Literal[
+        "random-ids", "random", "generated-shared-prefix", "custom", "sharegpt", "openai", "mooncake",
+        "agentic-trace", "longbench_v2", "image",
+    ]  # fmt: skip
+    """The kind of load, by the name of SGLang's client. random-ids needs no tokenizer data but its token ids mean
+    nothing, so never judge speculation on it; generated-shared-prefix exercises the prefix cache, with `turns` also
+    conversations; agentic-trace replays conversations turn by turn with the server's own answers; the others read
+    what their names say. Files are checked before any launch."""
     path: str | None = None
-    """JSONL of a custom dataset, relative to the working directory."""
-    concurrency: Count
-    """Requests in flight."""
-    prompts: Count | None = None
-    """Requests in one window (groups x prompts_per_group for generated-shared-prefix)."""
-    request_rate: Positive | None = None
-    """Requests per second; default all at once, held back by concurrency."""
+    """File of the prompts, relative to the working directory: JSONL for custom, openai, mooncake and longbench_v2,
+    one JSON document for sharegpt, random and agentic-trace."""
+    concurrency: Annotated[Count, _LADDER]
+    """Requests in flight. A rising list makes a ladder: one workload a level, `<name>-<level>`, all in one launch."""
+    prompts: Annotated[Count | None, _LADDER] = None
+    """Requests in one window (groups x prompts_per_group for generated-shared-prefix); conversations, where they
+    have turns. On a ladder, a list of as many numbers as there are levels, or one for all."""
+    request_rate: Annotated[Positive | None, _LADDER] = None
+    """Requests per second; default all at once, held back by concurrency. May be a ladder instead of concurrency."""
+    turns: Annotated[int, Field(ge=1)] | None = None
+    """Turns of each conversation of generated-shared-prefix; the most turns of an agentic-trace."""
+    first_turn_only: bool = False
+    """Accept that SGLang's client sends of each conversation of a custom or sharegpt file the first turn alone."""
+    ladder: Name | None = None
+    """The ladder this level belongs to; set where concurrency or request_rate is a list."""
     input_tokens: Count | None = None
     """Tokens of a prompt."""
     output_tokens: Count | None = None
     """Tokens of an answer."""
     groups: Count | None = None
     """Prefix groups of generated-shared-prefix."""
-    prompts_per_group: Count | None = None
+    prompts_per_group: Annotated[Count | None, _LADDER] = None
     """Prompts that share one prefix."""
     prefix_tokens: Annotated[int, Field(ge=0)] | None = None
     """Tokens shared by the prompts of a group."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Window w uses seed + w in every arm."""
-    slo: dict[Literal["ttft_ms", "tpot_ms", "e2e_ms"], Positive] = {}
-    """Service-level objectives `ttft_ms`, `tpot_ms`, `e2e_ms`; goodput counts the requests that meet all of them."""
+    slo: dict[
+        Literal["ttft_ms", "tpot_ms", "e2e_ms"],
+        Positive | dict[Literal["p50", "p90", "p95", "p99"], Positive],
+    ] = {}
+    """Service-level objectives `ttft_ms`, `tpot_ms`, `e2e_ms`: a limit, which is one for p99, or limits by percentile
+    ({p95: 500}). goodput counts the requests that meet all of them, attainment is their share, and slo_margin the least
+    of limit over measured percentile: at 1 and above the objectives are met."""
     bench_flags: Flags = {}
     """Further flags of sglang.benchmark.serving, names without "--"."""
 
     @property
     def requests(self) -> int:
-        """Requests in one window."""
+        """Requests in one window; conversations, where they have turns."""
         if self.dataset == "generated-shared-prefix":
             return (self.groups or 1) * (self.prompts_per_group or 1)
         return self.prompts or 1
 
 
 Metric = Literal[
-    "output_throughput", "request_throughput", "total_throughput", "goodput",
+    "output_throughput", "request_throughput", "total_throughput", "goodput", "slo_margin", "joules_per_token",
     "mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_tpot_ms", "median_tpot_ms", "p99_tpot_ms",
     "mean_itl_ms", "p99_itl_ms", "mean_e2e_latency_ms", "p99_e2e_latency_ms",
 ]  # fmt: skip
@@ -198,6 +222,8 @@ class Primary(Declared):
 
     workload: str
     metric: Metric
+    level: Positive | None = None
+    """The level of a ladder, where workload names one."""
 
 
 class Design(Declared):

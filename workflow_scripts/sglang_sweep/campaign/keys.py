@@ -39,9 +39,14 @@ def launch_identity(
     }
 
 
+_SINCE_LADDERS = ("turns", "first_turn_only", "ladder")
+
+
 def _asked(workload: Workload) -> dict[str, Any]:
-    """A data set is known by its content, wherever it lies."""
+    """A data set is known by its content, wherever it lies. Keys added later are left out where unset, so that keys
+    last."""
     asked = workload.model_dump(mode="json")
+    asked = {name: value for name, value in asked.items() if value or name not in _SINCE_LADDERS}
     return asked | ({"path": content_of(Path(workload.path))} if workload.path else {})
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sglang_sweep.campaign import loads
 from sglang_sweep.campaign.checks import PRIME, semantic_problems
 from sglang_sweep.campaign.declared import (
     CampaignFile,
@@ -102,7 +103,7 @@ def load_campaign(name: str, folder: Path = Path("config/campaigns")) -> Campaig
     if not file.exists():
         known = sorted(path.stem for path in folder.glob("*.yaml"))
         raise UserError("there is no such campaign", file=file, remedy=f"known campaigns: {', '.join(known)}")
-    raw = _with_extends(file)
+    raw = loads.expanded(_with_extends(file))
     declared = CampaignFile.of(raw, file)
     problems = list(semantic_problems(declared, file))
     if problems:

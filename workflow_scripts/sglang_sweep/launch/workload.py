@@ -1,6 +1,7 @@
 """Windows: timed passes of a workload through SGLang's own load client."""
 
 import json
+import math
 import os
 import select
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from sglang_sweep.campaign import loads
 from sglang_sweep.campaign.declared import Workload
 from sglang_sweep.campaign.flags import command_line
 from sglang_sweep.files import records as record
@@ -61,56 +63,43 @@ def benchmark_arguments(
     }
     if workload.request_rate is not None:
         flags["request-rate"] = workload.request_rate
-    if workload.dataset == "generated-shared-prefix":
-        groups = workload.groups or 1
-        per_group = -(-requests // groups) if requests else workload.prompts_per_group
-        flags |= {
-            "dataset-name": "generated-shared-prefix",
-            "gsp-num-groups": groups,
-            "gsp-prompts-per-group": per_group,
-            "gsp-system-prompt-len": workload.prefix_tokens,
-            "gsp-question-len": workload.input_tokens,
-            "gsp-output-len": workload.output_tokens,
-            "num-prompts": groups * (per_group or 1),
-        }
-    elif workload.dataset == "random-ids":
-        flags |= {
-            "dataset-name": "random-ids",
-            "random-input-len": workload.input_tokens,
-            "random-output-len": workload.output_tokens,
-            "random-range-ratio": 1.0,
-            # As ids: the text of random ids is another number of tokens when it is tokenised again (seen on the
-            # H200 campaign, where 128 were 1,100).
-            "tokenize-prompt": True,
-            "num-prompts": requests or workload.prompts,
-        }
-    else:
-        flags |= {
-            "dataset-name": "custom",
-            "dataset-path": workload.path,
-            "num-prompts": requests or workload.prompts,
-        }
-        if workload.output_tokens:
-            flags["sharegpt-output-len"] = workload.output_tokens
+    flags |= loads.flags_of(workload, requests)
     return command_line(flags | workload.bench_flags)
 
 
-def goodput(details: dict[str, Any], slo: Mapping[Any, float]) -> float | None:
-    """Requests per second that met every objective of ``slo`` (milliseconds); None without objectives.
+def objectives(details: dict[str, Any], slo: Mapping[Any, Any]) -> dict[str, float | None]:
+    """How the requests of a window met ``slo``, by metric; None without objectives.
 
-    TPOT of a request is its mean time between tokens after the first, end-to-end time TTFT plus all gaps.
+    TPOT of a request is its mean time between tokens after the first, end-to-end time TTFT plus all gaps, in ms. A
+    failed request met nothing, and its latency is without bound. ``goodput``: requests per second within every limit
+    (of several percentiles the largest limit); ``attainment``: their share; ``slo_margin``: the least of limit over
+    measured percentile (nearest rank).
     """
     if not slo:
-        return None
-    met = 0
+        return {"goodput": None, "attainment": None, "slo_margin": None}
+    seen: dict[str, list[float]] = {"ttft_ms": [], "tpot_ms": [], "e2e_ms": []}
     for ttft, gaps, tokens, error in zip(
         details["ttfts"], details["itls"], details["output_lens"], details["errors"], strict=True
     ):
-        end_to_end = (ttft + sum(gaps)) * 1000
-        tpot = (end_to_end - ttft * 1000) / max(1, tokens - 1)
-        measured = {"ttft_ms": ttft * 1000, "tpot_ms": tpot, "e2e_ms": end_to_end}
-        met += not error and all(measured[name] <= limit for name, limit in slo.items())
-    return met / float(details["duration"])
+        after = math.inf if error else sum(gaps) * 1000
+        seen["ttft_ms"].append(math.inf if error else ttft * 1000)
+        seen["tpot_ms"].append(after / max(1, tokens - 1))
+        seen["e2e_ms"].append(ttft * 1000 + after)
+    limits = {name: given if isinstance(given, Mapping) else {"p99": given} for name, given in slo.items()}
+    met = [
+        all(seen[name][i] <= max(by.values()) for name, by in limits.items())
+        for i in range(len(details["errors"]))
+    ]
+    margins = [
+        limit / max(sorted(seen[name])[math.ceil(len(met) * int(rank[1:]) / 100) - 1], 1e-3)
+        for name, by in limits.items()
+        for rank, limit in by.items()
+    ]
+    return {
+        "goodput": sum(met) / float(details["duration"]),
+        "attainment": sum(met) / len(met),
+        "slo_margin": min(margins),
+    }
 
 
 @dataclass
@@ -220,11 +209,12 @@ def run_window(
         kept.write(json.dumps(line) + "\n")
     piece.unlink()
     metrics = {name: line.get(name) for name in METRICS}
-    metrics["failed"] = workload.requests - int(line["completed"])
-    metrics["goodput"] = goodput(line, workload.slo)
+    metrics["failed"] = loads.answers(workload) - int(line["completed"])
+    metrics |= objectives(line, workload.slo)
     return {
         "workload": workload.name,
         "window": index,
+        "level": workload.request_rate or workload.concurrency if workload.ladder else None,
         "started_at": started,
         "duration_s": line["duration"],
         "valid": True,
