@@ -100,6 +100,14 @@ if mode == "loses-its-port" and not Path("lost-once").exists():
         flush=True,
     )
     sys.exit(1)
+if mode == "floods":
+
+    def flood() -> None:
+        while True:
+            print("x" * 10000, end="", flush=True)
+            time.sleep(0.001)
+
+    threading.Thread(target=flood, daemon=True).start()
 if mode == "ignores-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(

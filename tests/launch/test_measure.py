@@ -202,6 +202,18 @@ def test_a_server_that_lives_and_answers_badly_is_an_outcome(
     assert reason in result["reason"]
 
 
+@pytest.mark.parametrize("client", ["hangs", ""])
+def test_a_flood_of_log_without_a_line_end_is_an_outcome_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    monkeypatch.setattr("sglang_sweep.launch.server.LOG_LIMIT", 20_000_000 if client else 1000)
+    monkeypatch.setattr("sglang_sweep.launch.run.LOG_KEPT", 500)
+    launch = order("floods", environment=order("floods").environment | {"FAKE_CLIENT": client})
+    result = measure(launch, tmp_path / "launch.json", INSTRUMENTS)
+    assert (result["outcome"], result["cause"]) == ("failed", "log_flood")
+    assert (tmp_path / "attempt-1" / "server.log").stat().st_size == 500
+
+
 def test_tokens_that_the_server_made_for_others_void_the_window(tmp_path: Path) -> None:
     result = measure(order("serves-others"), tmp_path / "launch.json", INSTRUMENTS)
     assert [window["invalid"] for window in result["windows"]] == [["foreign_load"]] * 3

@@ -63,6 +63,16 @@ MEASURED = {
         ("WIN", {"notes": ("starts cold",)}),
         ("INCONCLUSIVE", {"launches": 1, "completed": 0, "failures": 1, "same_cause_failures": 1}),
         ("INCONCLUSIVE", {"launches": 2, "completed": 0, "failures": 2, "same_cause_failures": 1}),
+        (  # what the baseline suffers too is not the change's
+            "INCONCLUSIVE",
+            {
+                "completed": 0,
+                "failures": 6,
+                "same_cause_failures": 6,
+                "cause": "crashed",
+                "baseline_causes": frozenset({"crashed"}),
+            },
+        ),
         ("NO_OP", {"engagement": "not_engaged"}),
         ("INCONCLUSIVE", {"engagement": "not_engaged", "completed": 1}),
         ("CONFOUNDED", {"confounds": ("mem_fraction_static",)}),

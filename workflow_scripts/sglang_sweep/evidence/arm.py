@@ -196,15 +196,18 @@ def default_tolerance(change: DeclaredChange) -> str:
 
 
 def _served(path: Path, launch: Launch) -> dict[str, float] | None:
-    """Prompt and generation tokens that the server counted between its two /metrics snapshots."""
+    """Prompt and generation tokens that the server counted between its two /metrics snapshots, over all labels (ranks,
+    engines). None where it also served others: their windows are void already."""
+    if any("foreign_load" in (window.get("invalid") or ()) for window in launch.get("windows") or ()):
+        return None
     files = launch.get("files") or {}
     if not files.get("metrics_before") or not files.get("metrics_after"):
         return None
-    before, after = (
-        {sample.metric: sample.value for sample in metrics_of(path.parent / str(files[name]))}
-        for name in ("metrics_before", "metrics_after")
-    )
+    before, after = Counter[str](), Counter[str]()
+    for total, name in ((before, "metrics_before"), (after, "metrics_after")):
+        for sample in metrics_of(path.parent / str(files[name])):
+            total[sample.metric] += sample.value  # type: ignore[assignment]
     names = {"prompt": "sglang:prompt_tokens_total", "generation": "sglang:generation_tokens_total"}
     if not all(name in after for name in names.values()):
         return None
-    return {kind: after[name] - before.get(name, 0.0) for kind, name in names.items()}
+    return {kind: after[name] - before[name] for kind, name in names.items()}

@@ -33,7 +33,7 @@ from sglang_sweep.launch.asking import (
     run_probe,
 )
 from sglang_sweep.launch.order import Instruments, LaunchOrder
-from sglang_sweep.launch.server import NotReady, Server, free_port, listeners
+from sglang_sweep.launch.server import LOG_KEPT, NotReady, Server, free_port, listeners
 from sglang_sweep.launch.watch import GpuWatch
 from sglang_sweep.launch.workload import CLIENT, Client, ClientFailed, ClientHung, run_window, warm_up
 
@@ -94,7 +94,7 @@ class Run:
             folder / "client.log",
             environment.unproxied(launch.environment | own),
             client_cpus,
-            lambda: self.server.child_failed(),
+            lambda: self.server.failed(),
             lease,
         )
         self.kills_before = headroom.out_of_memory_kills()
@@ -299,6 +299,8 @@ class Run:
     def _server_failure(self, reason: str, alive: str = "infrastructure") -> VariantFailed:
         """A dead server speaks through its log; a live one failed in the way ``alive`` says."""
         time.sleep(1.0)  # a crash reaches the client before the parent has ended
+        if self.server.flooded:
+            return VariantFailed("the server flooded its log", "log_flood")
         dead = self.server.exit_code is not None or self.server.child_failed()
         return VariantFailed(reason, None if dead else alive)
 
@@ -323,6 +325,8 @@ class Run:
         self.timeline["stop_s"] = round(time.monotonic() - began, 2)
         shutil.rmtree(self.client_home, ignore_errors=True)
         (self.folder / "warmup.jsonl").unlink(missing_ok=True)
+        if self.server.flooded:
+            os.truncate(self.server.log, LOG_KEPT)
         for log in (self.server.log, self.client.log):
             _blank(log, self.server.asking.keys)
         self.note_clean_room("after")
@@ -331,7 +335,8 @@ class Run:
         """launch.json."""
         launch = self.launch
         if self.outcome == "failed":
-            from_log, exception = self._cause_in_log()
+            flooded = self.cause == "log_flood"
+            from_log, exception = ("unknown", None) if flooded else self._cause_in_log()
             # What the log shows is more specific than how we noticed; a hang or a time-out leaves no exception,
             # and its exit code is that of our own KILL.
             if self.cause is None or from_log not in ("unknown", "crashed"):

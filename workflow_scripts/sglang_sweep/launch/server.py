@@ -22,8 +22,8 @@ PATTERNS = {
 }
 """What is looked for while the server runs; ``child-failed`` of config/knowledge/causes.yaml names the cause later."""
 
-LOG_LIMIT = 4_000_000_000
-"""Bytes of log that no server writes before it is ready; a disk holds few of them."""
+LOG_LIMIT, LOG_KEPT = 1_000_000_000, 64_000_000
+"""Bytes of log at which a launch is given up (a loud one is below a hundred million), and how many of them are kept."""
 
 
 class StallVerdict(Protocol):
@@ -115,6 +115,15 @@ class Server:
         self._log.read()
         return "child_failed" in self._log.seen
 
+    @property
+    def flooded(self) -> bool:
+        """Whether its log has grown beyond what may be kept."""
+        return self._log.size > LOG_LIMIT
+
+    def failed(self) -> bool:
+        """Whether waiting for it has become pointless though it runs."""
+        return self.flooded or self.child_failed()
+
     def tree(self) -> list[psutil.Process]:
         """Every live process of this launch."""
         return self.held.tree() if self.held else []
@@ -139,10 +148,8 @@ class Server:
                 raise NotReady("died", f"exit code {self.exit_code} after {elapsed:.0f} s")
             if self._port_taken():
                 raise NotReady("port_taken", f"another process listens on port {self.port}")
-            if self._log.size > LOG_LIMIT:
-                raise NotReady(
-                    "flood", f"the server wrote {self._log.size / 1e9:.1f} GB of log before it was ready"
-                )
+            if self.flooded:
+                raise NotReady("flood", f"{self._log.size} bytes of log before it was ready")
             if self._answers_ready():
                 return time.monotonic() - self.spawned
             if elapsed >= next_sample:
@@ -223,10 +230,11 @@ class Tail:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def read(self) -> None:
-        """Reads on to the end; ``seen`` then holds the names of the patterns that were found."""
+        """Reads on to where the end is now; ``seen`` then holds the names of the patterns that were found."""
+        end = self.size  # a flood may grow faster than it is read
         with self.path.open("rb") as log:
             log.seek(self._at)
-            while len(self.seen) < len(PATTERNS) and (piece := log.read(1 << 20)):
+            while self._at < end and len(self.seen) < len(PATTERNS) and (piece := log.read(1 << 20)):
                 self._at += len(piece)
                 text = self._rest + piece
                 self.seen |= {name for name, pattern in PATTERNS.items() if pattern.search(text)}

@@ -94,10 +94,10 @@ class VariantFacts:
     """All that a verdict rests on. p-values are None where nothing could be tested.
 
     ``p_holm`` is the difference test, adjusted for all variants (and in adaptive mode for all looks);
-    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all. With
-    ``failed_serving`` every failure came after the server was ready. ``misbehaves`` says what it does to requests
-    more often than the baseline, ``doubts`` what else makes its mean no fair comparison, ``notes`` what must be known
-    beside any verdict: sentences all.
+    ``exact_reachable`` says whether so few blocks can give an exact p as small as alpha at all. ``baseline_causes``
+    are those of a baseline of which no launch completed. With ``failed_serving`` every failure came after the server
+    was ready. ``misbehaves`` says what it does to requests more often than the baseline, ``doubts`` what else makes
+    its mean no fair comparison, ``notes`` what must be known beside any verdict: sentences all.
     """
 
     is_prime: bool = False
@@ -107,6 +107,7 @@ class VariantFacts:
     failures: int = 0
     failed_serving: bool = False
     cause: str | None = None
+    baseline_causes: frozenset[str | None] = frozenset()
     predicted_impossible: str | None = None
     wrong_output: str | None = None
     engagement: str = "unproven"
@@ -154,6 +155,9 @@ def before_the_numbers(f: VariantFacts, design: Design) -> Decision | None:
     if f.launches == 0:
         return Decision(V.PLANNED, ("not launched yet",))
     if not f.completed:
+        if f.cause in f.baseline_causes:
+            why = f"failed with {f.cause}, and no baseline ran either: that is the host's or the baseline's, not this"
+            return Decision(V.INCONCLUSIVE, (f"{why} change's",))
         if f.same_cause_failures >= CONFIRMING_LAUNCHES:
             verdict = V.UNSTABLE if f.failed_serving and f.cause in SOMETIMES else V.DEAD_END
             return Decision(verdict, (f"{f.same_cause_failures} launches failed with {f.cause}",))

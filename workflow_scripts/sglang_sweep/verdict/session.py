@@ -105,7 +105,7 @@ def examine(
     facts = {
         name: facts_of(
             arms.get(name, ()), evidence.get(name, {}), tested[name], design, seen[name], spreads[name],
-            is_prime=name == prime, void=void,
+            is_prime=name == prime, void=void, baseline=beside[name],
         )
         for name in names
     }  # fmt: skip
@@ -177,6 +177,7 @@ def facts_of(
     *,
     is_prime: bool = False,
     void: tuple[str, ...] = (),
+    baseline: Sequence[Measured] = (),
 ) -> VariantFacts:
     """Gather what decides a variant's verdict, all but the p-value that Holm adjusts over the family."""
     often = [o for o in seen if o.more_often]
@@ -194,6 +195,9 @@ def facts_of(
         same_cause_failures=agreeing,
         failed_serving=all(m.served for m in tried if m.outcome == "failed"),
         cause=evidence.get("cause") or cause or (None if tried else not_run),
+        baseline_causes=frozenset(m.cause for m in baseline if m.outcome == "failed")
+        if not any(m.outcome == "completed" for m in baseline)
+        else frozenset(),
         predicted_impossible=predicted,
         wrong_output=_wrong(evidence.get("correctness") or {}),
         engagement=(evidence.get("engagement") or {}).get("state") or "unproven",

@@ -16,6 +16,8 @@ def cli_main() -> None:
     parser.add_argument("--seed", type=int)
     parser.add_argument("--base-url")
     args, _ = parser.parse_known_args()
+    if args.seed >= 100 and os.environ.get("FAKE_CLIENT") == "hangs-warming":
+        time.sleep(600)
     if args.seed < 100:  # a window, not a warm-up
         time.sleep({"hangs": 600.0, "slow": 3.0}.get(os.environ.get("FAKE_CLIENT", ""), 0.0))
     key = (
