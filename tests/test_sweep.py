@@ -99,3 +99,20 @@ def test_a_job_without_a_fingerprint_says_how_to_get_one(
 def test_wrong_site_settings_are_told_before_the_campaign_is_read() -> None:
     with pytest.raises(UserError, match="unknown key 'shop'"):
         load_sweep("cpu-demo", {"campaigns": ["cpu-demo"], "shop": 1}, HOST)
+
+
+def test_two_variants_with_one_command_are_an_error_that_names_both() -> None:
+    plain = sweep()
+    twin = dataclasses.replace(plain.campaign.variants[0], name="twin")
+    campaign = dataclasses.replace(plain.campaign, variants=(*plain.campaign.variants, twin))
+    first = plain.campaign.variants[0].name
+    with pytest.raises(UserError, match=rf"variants\[twin\].change: is the same command.* as {first}"):
+        dataclasses.replace(plain, campaign=campaign).check_changes()
+
+
+def test_a_container_cannot_be_the_baselines_stack() -> None:
+    plain = sweep()
+    boxed = dataclasses.replace(plain.stacks["cpu"], kind="container")
+    plain.__dict__["stacks"] = {"cpu": boxed}
+    with pytest.raises(UserError, match="stack: the baseline's stack cpu is a container"):
+        plain.check_changes()

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sglang_sweep.files.records import read_json
-from sglang_sweep.gate.stack_comparison import compare_stacks, comparison_markdown
 from sglang_sweep.job import logged
+from sglang_sweep.report.stack_comparison import compare_stacks, comparison_markdown
 
 with logged(snakemake.log[0]):
     a, b = (read_json(Path(path)) for path in (snakemake.input.a, snakemake.input.b))

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from sglang_sweep.host.environment import environment_report, record_environment
+from sglang_sweep.gate.survey import environment_report, record_environment
 from sglang_sweep.job import told
 from sglang_sweep.plan.sweep import ENVIRONMENT, load_site, load_sweep
 

@@ -1,11 +1,12 @@
 """Print what would run, why, what it would cost, and what is predicted. Rule: plan."""
 
-from sglang_sweep.gate.predictions import notes, predictions
 from sglang_sweep.job import told
 from sglang_sweep.launch.ownership import holders
+from sglang_sweep.plan.predictions import predictions
 from sglang_sweep.plan.schedule import estimate
 from sglang_sweep.plan.sweep import RESULTS, load_sweep
 from sglang_sweep.plan.view import console, render_plan
+from sglang_sweep.verdict.outlook import notes
 
 with told(snakemake.log[0]):
     for name in snakemake.params.campaigns:

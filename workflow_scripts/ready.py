@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.files.records import write_json
-from sglang_sweep.host.environment import environment_report
+from sglang_sweep.gate.survey import environment_report
 from sglang_sweep.job import logged
 from sglang_sweep.plan.sweep import load_sweep
 

@@ -9,7 +9,7 @@ from recorded_hosts import NAMES
 from sglang_sweep.campaign.model import Change, Variant
 from sglang_sweep.gate.gate import gate
 from sglang_sweep.gate.gate_table import WIDTH, as_text, render
-from sglang_sweep.host.environment import environment_report, record_environment
+from sglang_sweep.gate.survey import environment_report, record_environment
 
 Host = Callable[[str], dict[str, Any]]
 STACKS = {"cu130": {"cuda": "13.0", "built": None}, "cpu": {"cuda": None, "built": None}}

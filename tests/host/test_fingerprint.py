@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from recorded_hosts import HOSTS, NAMES
 from sglang_sweep.campaign.model import Change, Variant
 from sglang_sweep.gate.gate import gate
+from sglang_sweep.gate.survey import environment_report
 from sglang_sweep.host.drift import drift
-from sglang_sweep.host.environment import environment_report
 from sglang_sweep.host.fingerprint import fingerprint, validate
 from sglang_sweep.host.recording import RecordedSources, recorded_host
 from sglang_sweep.host.sample import quick_check

@@ -1,1 +1,1 @@
-"""The machine: what it is, what moves performance on it, whether it can run what is asked, what changed."""
+"""The machine: what it is, what moves performance on it, and what changed."""

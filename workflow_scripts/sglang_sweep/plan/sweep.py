@@ -190,6 +190,7 @@ class Sweep:
     def check_changes(self) -> None:
         """Raises UserErrors for every variant whose change leaves the baseline's own command."""
         baseline = self.schedule.arms[0]
+        others = [arm for arm in self.schedule.arms if arm.variant.name != self.campaign.baseline.name]
         problems = [
             UserError(
                 "changes nothing: this is the baseline's own command, environment and stack",
@@ -197,9 +198,30 @@ class Sweep:
                 key=f"variants[{arm.name}].change",
                 remedy="take it out (A' is measured anyway), or correct the change",
             )
-            for arm in self.schedule.arms
-            if arm.key == baseline.key and arm.variant.name != baseline.variant.name
+            for arm in others
+            if arm.key == baseline.key
         ]
+        first = {arm.key: arm.name for arm in reversed(others)}
+        problems += [
+            UserError(
+                f"is the same command, environment and stack as {first[arm.key]}",
+                file=self.campaign.file,
+                key=f"variants[{arm.name}].change",
+                remedy="take one of them out",
+            )
+            for arm in others
+            if first[arm.key] != arm.name and arm.key != baseline.key
+        ]
+        stack = self.stacks[self.campaign.baseline.stack]
+        if stack.kind == "container" and self.site.measure:
+            problems.append(
+                UserError(
+                    f"the baseline's stack {stack.name} is a container: the load client has no interpreter to run in",
+                    file=self.campaign.file,
+                    key="stack",
+                    remedy="let the baseline run in a stack of kind lock or existing, and a variant in the container",
+                )
+            )
         if problems:
             raise UserErrors(problems)
 

@@ -13,7 +13,7 @@ from sglang_sweep.costs.speculation_arms import speculation_of
 from sglang_sweep.errors import UserError
 from sglang_sweep.files.launches import read_launch
 from sglang_sweep.files.records import read_json
-from sglang_sweep.gate.predictions import predicted, reopened_dead_ends
+from sglang_sweep.plan.predictions import predicted, reopened_dead_ends
 from sglang_sweep.plan.sweep import Sweep
 from sglang_sweep.report.record import ReportData
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sglang_sweep.gate.stack_comparison import compare_stacks, comparison_markdown, welch_ratio
+from sglang_sweep.report.stack_comparison import compare_stacks, comparison_markdown, welch_ratio
 
 
 def row(name: str, verdict: str, values: tuple[float, ...] = (), **more: Any) -> dict[str, Any]:
