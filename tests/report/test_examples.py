@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from sglang_sweep.errors import UserError
+from sglang_sweep.evidence.artifacts import of_launch
+from sglang_sweep.evidence.knowledge import load
 from sglang_sweep.plan.declaration import collectives_file
 from sglang_sweep.publish import publish, rebuild
 
@@ -61,6 +63,48 @@ def test_the_collectives_measured_alone_are_published_too(example: Path, tmp_pat
     publish(campaign, tmp_path / "out")
     assert (tmp_path / "out" / curves.relative_to(tmp_path)).exists()
     assert_same_campaign(tmp_path / "out", example)  # its report did not show them
+
+
+def test_an_arm_that_only_its_trace_shows_engaged_is_engaged_in_the_published_folder(
+    example: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(example / "results", tmp_path / "results")
+    campaign = next(tmp_path.glob("results/*/declaration.json")).parent
+    profile = next(campaign.glob("profiles/*/profile.json"))
+    trace = profile.parent / "attempt-1" / "traces" / "r-TP-0-DECODE.trace.json"
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    kernel = {
+        "ph": "X",
+        "cat": "kernel",
+        "name": "only_in_the_trace",
+        "ts": 1.0,
+        "dur": 1.0,
+        "pid": 0,
+        "tid": 7,
+    }
+    trace.write_text(json.dumps({"traceEvents": [kernel | {"args": {"stream": 7}}]}))
+    publish(campaign, tmp_path / "out")
+    copied = tmp_path / "out" / profile.relative_to(tmp_path)
+    seen = of_launch(copied, load())
+    assert seen.kernels == ["only_in_the_trace"]
+    before = json.loads((campaign / "verdicts.json").read_text())
+    assert concluded(tmp_path / "out") == before  # copied, not judged again
+
+
+def test_nothing_outside_a_campaign_is_published(example: Path, tmp_path: Path) -> None:
+    shutil.copytree(example / "results", tmp_path / "results")
+    campaign = next(tmp_path.glob("results/*/declaration.json")).parent
+    (tmp_path / "secret").write_text("mine")
+    log = next(campaign.glob("launches/*/block-*/attempt-*/server.log"))
+    log.unlink()
+    log.symlink_to(tmp_path / "secret")
+    with pytest.raises(UserError, match="leads out of its folder"):
+        publish(campaign, tmp_path / "out")
+    declared = json.loads((campaign / "declaration.json").read_text())
+    declared["arms"]["../../../secret"] = next(iter(declared["arms"].values()))
+    (campaign / "declaration.json").write_text(json.dumps(declared))
+    with pytest.raises(UserError, match="no name of an arm"):
+        publish(campaign, tmp_path / "out")
 
 
 def test_every_link_of_a_published_report_leads_to_a_file(example: Path) -> None:

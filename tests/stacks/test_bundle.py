@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,53 @@ def test_a_host_that_is_not_the_target_is_told_why(
 ) -> None:
     manifest = {"python": PYTHON, "parts": [], "groups": {}} | change
     assert [problem in found for found in install_bundle.problems(manifest, tmp_path)] == [True]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "server//abs/path",
+        "server/../../out",
+        "other/a.py",
+        "server/bin/../../../out",
+        "/etc/x",
+        "server/",
+        "server",
+    ],
+)
+def test_a_member_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
+    archive = tmp_path / "b.tar.xz.000"
+    with tarfile.open(archive, "w:xz") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = 4
+        tar.addfile(member, io.BytesIO(b"evil"))
+    groups = {"server": {"host_has": {}}}
+    manifest = {"name": "b", "python": PYTHON, "parts": [{"file": archive.name}], "groups": groups}
+    with pytest.raises(SystemExit, match="unexpected member"):
+        install_bundle.install(manifest, tmp_path, tmp_path / "host")
+    assert [p for p in tmp_path.rglob("*") if p.is_file() and p.read_bytes() == b"evil"] == []
+
+
+def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    for part, group in (("../x", "server"), ("/etc/passwd", "server"), ("x", "../../etc"), ("x", "/abs")):
+        manifest = {"python": PYTHON, "parts": [{"file": part}], "groups": {group: {"host_has": {}}}}
+        assert "the manifest names" in install_bundle.problems(manifest, tmp_path)[0]
+
+
+def test_a_folder_that_is_no_installation_is_left_alone(made: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "only-copy.tex").write_text("years")
+    done = _install(made, tmp_path / "thesis")
+    assert done.returncode == 1
+    assert "no earlier installation" in done.stderr
+    assert (tmp_path / "thesis" / "only-copy.tex").read_text() == "years"
+
+
+def test_an_earlier_installation_is_replaced(made: Path, tmp_path: Path) -> None:
+    assert _install(made, tmp_path / "host").returncode == 0
+    (tmp_path / "host" / "old").write_text("")
+    assert _install(made, tmp_path / "host").returncode == 0
+    assert not (tmp_path / "host" / "old").exists()
 
 
 def test_packing_the_same_files_twice_gives_the_same_bytes(tmp_path: Path) -> None:

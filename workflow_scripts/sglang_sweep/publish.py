@@ -10,7 +10,9 @@ from typing import Any
 
 from sglang_sweep.errors import UserError
 from sglang_sweep.evidence.arm import assess_arm
+from sglang_sweep.evidence.artifacts import PUBLISHED_KERNELS, kernel_names
 from sglang_sweep.files import places
+from sglang_sweep.files.launches import read_launch, without_buckets
 from sglang_sweep.files.records import read_json, write_json
 from sglang_sweep.plan.declaration import collectives_file
 from sglang_sweep.report.documents import write_documents
@@ -18,14 +20,22 @@ from sglang_sweep.verdict.verdicts import build_verdicts
 
 CAMPAIGN_FILES = ("declaration.json", "verdicts.json", "report.json")
 
-EVIDENCE_FILES = ("server.log", "server_info_after.json", "metrics_before.txt", "metrics_after.txt")
+EVIDENCE_FILES = (
+    "server.log",
+    "server_info_after.json",
+    "metrics_before.txt",
+    "metrics_after.txt",
+    "kernels.txt",
+)
 """Of a launch, what evidence reads. Each request's details, traces and the client's log stay behind."""
 
-_BUCKET = re.compile(r"[^#\s{]*_bucket[{ ]")
+ARM = re.compile(r"[a-z0-9][a-z0-9-]*-[0-9a-f]{10}")
 
 
 def publish(results: Path, folder: Path) -> None:
-    """Copies of ``results`` (``results/<campaign>``) what the report needs into ``folder``, and rebuilds it there.
+    """Copies of ``results`` (``results/<campaign>``) what the report needs into ``folder``, and writes it there.
+
+    Nothing is judged again; what a judgement needs goes along, so that `rebuild` comes to the same verdicts.
 
     Copied back, ``folder/results`` is also enough to measure on. Raises UserError without a finished report.
     """
@@ -42,20 +52,21 @@ def publish(results: Path, folder: Path) -> None:
             remedy=f"snakemake --cores all reports/{results.name}/findings.md",
         )
     named = [results / name for name in CAMPAIGN_FILES]
-    beside = [*_collectives(results), *results.glob("bare-client.json")]
+    beside = [*_collectives(results), *results.glob("bare-client.json"), *_evidence(results)]
     for file in [*_site_files(results), *named, *beside, *_records(results)]:
         copy = folder / "results" / file.relative_to(results.parent)
         copy.parent.mkdir(parents=True, exist_ok=True)
         if file.name.startswith("metrics_"):
-            copy.write_text(_without_buckets(file.read_text(encoding="utf-8")), encoding="utf-8")
+            copy.write_text(without_buckets(file.read_text(encoding="utf-8")), encoding="utf-8")
         else:
             shutil.copyfile(file, copy)
-    rebuild(folder, results.name)
-
-
-def _without_buckets(metrics: str) -> str:
-    """A /metrics answer without its histograms' buckets: two thirds of it, and evidence reads none of them."""
-    return "".join(line for line in metrics.splitlines(keepends=True) if not _BUCKET.match(line))
+    for profile in (path for arm in _arms(results) for path in _profiles(results, arm)):
+        traces = sorted(profile.parent.rglob("*.trace.json*"))
+        if traces and not (read_launch(profile).files or {}).get("kernels"):
+            names = folder / "results" / profile.relative_to(results.parent).with_name(PUBLISHED_KERNELS)
+            names.write_text("\n".join(kernel_names(traces)) + "\n", encoding="utf-8")
+    with chdir(folder):
+        _write(Path("results") / results.name)
 
 
 def _site_files(results: Path) -> list[Path]:
@@ -71,13 +82,28 @@ def _collectives(results: Path) -> list[Path]:
 
 
 def _records(results: Path) -> Iterator[Path]:
-    for arm in read_json(results / "declaration.json")["arms"]:
+    for arm in _arms(results):
         for record in [*_launches(results, arm), *_profiles(results, arm)]:
             yield record
-            files: dict[str, str | None] = read_json(record).get("files") or {}
-            for file in filter(None, files.values()):
-                if Path(file).name in EVIDENCE_FILES:
+            for file in filter(None, (read_launch(record).files or {}).values()):
+                if Path(file).name in EVIDENCE_FILES and (record.parent / file).is_file():
+                    if not (record.parent / file).resolve().is_relative_to(record.parent.resolve()):
+                        raise UserError(
+                            f"{file} leads out of its folder", file=record, remedy="remove that link"
+                        )
                     yield record.parent / file
+
+
+def _arms(results: Path) -> list[str]:
+    """The folders of the declared arms. Raises UserError for a name that is no folder's."""
+    arms = list(read_json(results / "declaration.json")["arms"])
+    if wrong := [arm for arm in arms if not ARM.fullmatch(arm)]:
+        raise UserError(f"{wrong[0]!r} is no name of an arm", file=results / "declaration.json", key="arms")
+    return arms
+
+
+def _evidence(results: Path) -> list[Path]:
+    return [file for arm in _arms(results) if (file := results / "evidence" / f"{arm}.json").is_file()]
 
 
 def _launches(results: Path, arm: str) -> list[Path]:
@@ -110,7 +136,13 @@ def rebuild(folder: Path, campaign: str) -> None:
         every = [path for paths in launches.values() for path in paths]
         verdicts = build_verdicts(declared, every, evidence).model_dump(mode="json")
         write_json(results / "verdicts.json", verdicts)
-        write_documents(results, every, Path(), next(iter(_collectives(results)), None))
+        _write(results)
+
+
+def _write(results: Path) -> None:
+    """The documents, in the working directory."""
+    every = [path for arm in _arms(results) for path in _launches(results, arm)]
+    write_documents(results, every, Path(), next(iter(_collectives(results)), None))
 
 
 def main(arguments: Sequence[str]) -> int:

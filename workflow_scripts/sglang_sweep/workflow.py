@@ -69,7 +69,7 @@ class Sweeps:
 
     def _load(self, name: str) -> Sweep:
         if self.main_process:
-            for told in (*set_aside(RESULTS / "launches"), *set_aside(RESULTS / name / "launches")):
+            for told in (*set_aside(RESULTS), *set_aside(RESULTS / name)):
                 print(told, file=sys.stderr)
         sweep = load_sweep(name, self.config, self.host)
         sweep.check_changes()  # whatever is wrong with stacks and models is said now too, readably

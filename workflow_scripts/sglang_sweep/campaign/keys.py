@@ -7,6 +7,7 @@ from sglang_sweep.campaign.contents import content_of, read_by_flags
 from sglang_sweep.campaign.declared import Workload
 from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files.digest import digest
+from sglang_sweep.files.redaction import redacted_environment, redacted_flags
 
 MEASURING_VERSION = 2
 """Raised by hand when the way of measuring changes, so that a comment does not cost GPU hours."""
@@ -30,8 +31,8 @@ def launch_identity(
         "measuring_version": MEASURING_VERSION,
         "stack": stack_digest,
         "models": model_digests,
-        "flags": variant.flags,
-        "env": {**server_env, **variant.env},
+        "flags": redacted_flags(variant.flags),
+        "env": {**server_env, **redacted_environment(variant.env, digest=True)},
         "workloads": [_asked(workload) for workload in campaign.workloads],
         "windows": campaign.design.windows,
         "host_class": host_class,

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,10 @@ from sglang_sweep.evidence.conditions import holds, lookup
 from sglang_sweep.evidence.knowledge import Knowledge
 from sglang_sweep.evidence.log import Batches, Line, LogScan
 from sglang_sweep.evidence.scanner import scan
+from sglang_sweep.files.launches import read_launch
+
+PUBLISHED_KERNELS = "kernels.txt"
+"""Beside a published profile.json: the names of the kernels in its traces, which stay behind."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,8 @@ class Artifacts:
 
 def of_launch(file: Path, knowledge: Knowledge, label: str = "measured launch") -> Artifacts:
     """The artifacts named in a launch.json or profile.json; what is missing or unreadable stays empty."""
-    record = _json(file) or {}
-    files = record.get("files") or {}
+    record = read_launch(file)
+    files = record.files or {}
 
     def beside(*names: str) -> Path | None:
         paths = (file.parent / str(files[name]) for name in names if files.get(name))
@@ -72,9 +76,9 @@ def of_launch(file: Path, knowledge: Knowledge, label: str = "measured launch") 
         log=beside("server_log"),
         server_info=beside("server_info_after", "server_info_before", "server_info"),
         metrics=beside("metrics_after", "metrics"),
-        kernels=beside("kernels"),
+        kernels=beside("kernels") or next(iter(file.parent.glob(PUBLISHED_KERNELS)), None),
         traces=sorted(file.parent.rglob("*.trace.json*")) if "server_log" in files else [],
-        meta=[answer for answer in record.get("probe") or [] if isinstance(answer, dict)],
+        meta=[answer.model_dump(exclude_unset=True) for answer in record.probe],
         meta_file=file,
     )
 
@@ -105,11 +109,12 @@ def from_files(
     if kernels is not None:
         found.kernels, found.kernels_file = _text(kernels).splitlines(), kernels
     elif traces:
-        found.kernels, found.kernels_file = _kernel_names(traces), traces[0]
+        found.kernels, found.kernels_file = kernel_names(traces), traces[0]
     return found
 
 
-def _kernel_names(traces: list[Path]) -> list[str]:
+def kernel_names(traces: Sequence[Path]) -> list[str]:
+    """Names of the GPU kernels in traces, sorted; an unreadable trace has none."""
     from sglang_sweep.traces.reader import read_trace
 
     names: set[str] = set()

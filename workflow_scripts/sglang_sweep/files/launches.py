@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import argparse
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import count
@@ -14,7 +18,8 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.files.digest import digest, file_sha256
 from sglang_sweep.files.models import Part, Record
-from sglang_sweep.files.records import read_json
+from sglang_sweep.files.records import finite, read_json
+from sglang_sweep.files.redaction import printable, redacted_data
 
 
 def _in_utc(text: str) -> str:
@@ -205,11 +210,27 @@ def _inside(name: str) -> bool:
 
 
 def sealed(result: dict[str, Any], parent: Path) -> dict[str, Any]:
-    """``result`` with its seal; ``parent`` is the folder of its file, from which raw files are named."""
+    """``result`` as it is written, with its seal; raw files are named from ``parent``, the folder of its own."""
     named = [file for file in (result.get("files") or {}).values() if file]
-    raw = {file: file_sha256(parent / file) for file in named if (parent / file).is_file()}
-    whole = {**result, "schema_version": LaunchRecord.VERSION, "raw": raw}
+    raw = {file: raw_sha256(parent / file) for file in named if (parent / file).is_file()}
+    whole = {**redacted_data(finite(result)), "schema_version": LaunchRecord.VERSION, "raw": raw}
     return {**whole, "seal": _seal(whole)}
+
+
+_BUCKET = re.compile(r"[^#\s{]*_bucket[{ ]")
+
+
+def without_buckets(metrics: str) -> str:
+    """A /metrics answer without its histograms' buckets: two thirds of it, and evidence reads none of them."""
+    return "".join(line for line in metrics.splitlines(keepends=True) if not _BUCKET.match(line))
+
+
+def raw_sha256(file: Path) -> str:
+    """Of a raw file as it is published, so that its record stays sound there."""
+    if file.name.startswith("metrics_"):
+        text = without_buckets(file.read_text(encoding="utf-8", errors="replace"))
+        return hashlib.sha256(text.encode()).hexdigest()
+    return file_sha256(file)
 
 
 def _seal(data: dict[str, Any]) -> str:
@@ -248,6 +269,8 @@ def _mismatch(record: LaunchRecord, data: dict[str, Any], path: Path) -> str | N
     where, there = path.parent, (f"{record.variant}-{record.key}", f"block-{record.block}")
     if where.name.startswith("block-") and (where.parent.name, where.name) != there:
         return f"belongs to {'/'.join(there)}"
+    if where.parent.name == "profiles" and where.name != there[0]:
+        return f"belongs to {there[0]}"
     return None
 
 
@@ -261,20 +284,81 @@ def damage(path: Path) -> str | None:
         raw = path.parent / file
         if not raw.resolve().is_relative_to(path.parent.resolve()):
             return f"{path}: names a file outside its folder, {file}"
-        if raw.is_file() and file_sha256(raw) != known:
+        if raw.is_file() and raw_sha256(raw) != known:
             return f"{path}: its raw file {file} was changed after it was measured"
     return None
 
 
-def set_aside(launches: Path) -> list[str]:
-    """Renames damaged records in ``launches`` (``results/<campaign>/launches``), so that they are measured again.
+def records_in(campaign: Path) -> list[Path]:
+    """Every record of a launch in ``results/<campaign>``, profiles too."""
+    found = [*campaign.glob("launches/*/block-*/launch.json"), *campaign.glob("profiles/*/profile.json")]
+    return sorted(found)
+
+
+def set_aside(campaign: Path) -> list[str]:
+    """Renames damaged records in ``campaign`` (``results/<campaign>``), so that they are measured again.
 
     Returns a sentence for each; nothing is deleted.
     """
     told = []
-    for path in sorted(launches.glob("*/block-*/launch.json")):
+    for path in records_in(campaign):
         if wrong := damage(path):
-            kept = next(p for n in count(1) if not (p := path.with_name(f"launch.damaged-{n}.json")).exists())
-            path.rename(kept)
-            told.append(f"{wrong}; set aside as {kept.name}, measured again by the next run")
+            kept = next(
+                p for n in count(1) if not (p := path.with_name(f"{path.stem}.damaged-{n}.json")).exists()
+            )
+            try:
+                path.rename(kept)
+                told.append(f"{wrong}; set aside as {kept.name}, measured again by the next run")
+            except OSError as error:
+                raise UserError(
+                    f"{wrong}, and it cannot be set aside: {error.strerror}",
+                    file=path,
+                    remedy="make its folder writable, then run again",
+                ) from None
+    return told
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``sglang-sweep verify [RESULTS]``: 0 where every record is as it was measured, else 1."""
+    parser = argparse.ArgumentParser(prog="sglang-sweep verify", description="which records are damaged?")
+    parser.add_argument(
+        "results", nargs="?", type=Path, default=Path("results"), help="results, or one campaign's"
+    )
+    parser.add_argument(
+        "--set-aside", action="store_true", help="rename damaged records, as the next run does"
+    )
+    asked = parser.parse_args(arguments)
+    if not asked.results.is_dir():
+        raise UserError(
+            "there is no such folder", file=asked.results, remedy="name the folder of the results"
+        )
+    campaigns = [c for c in (asked.results, *sorted(asked.results.iterdir())) if records_in(c)]
+    sound = 0
+    told: list[str] = []
+    for campaign in campaigns:
+        if asked.set_aside:
+            told += set_aside(campaign)
+        wrong = {path: damage(path) for path in records_in(campaign)}
+        told += [f"{why}\n  remedy: {ASIDE}" for why in wrong.values() if why]
+        good = [read_launch(path) for path, why in wrong.items() if not why]
+        told += mixtures(good)
+        sound += len(good)
+    print("\n".join([*map(printable, told), f"{sound} records are as they were measured"]))
+    return 1 if told else 0
+
+
+def mixtures(launches: Iterable[LaunchRecord]) -> list[str]:
+    """A sentence for each campaign whose launches were measured by more than one code or measuring version."""
+    told = []
+    by_campaign: dict[str, list[LaunchRecord]] = {}
+    for launch in launches:
+        if launch.outcome != "not_run":
+            by_campaign.setdefault(launch.campaign, []).append(launch)
+    for campaign, made in by_campaign.items():
+        codes = Counter(launch.measuring_code or "unrecorded" for launch in made)
+        if len(codes) > 1:
+            parts = ", ".join(f"{count} by {code}" for code, count in codes.most_common())
+            told.append(
+                f"{campaign}: launches were measured by {len(codes)} states of the measuring code: {parts}"
+            )
     return told

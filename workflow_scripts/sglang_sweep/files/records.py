@@ -10,12 +10,14 @@ from typing import Any
 from pydantic_core import from_json
 
 from sglang_sweep.errors import InfrastructureFault
+from sglang_sweep.files.redaction import redacted_data
 
 
 def write_json(path: Path, value: Any) -> None:
     """Writes under a temporary name and renames, so that a killed job leaves no half file.
 
-    What is not a number is written as null: NaN is no JSON. Raises InfrastructureFault on a full or read-only disk.
+    Secrets are left out, whatever field they are in, and NaN, which is no JSON, is null.
+    Raises InfrastructureFault on a full or read-only disk.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -31,6 +33,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _text(value: Any) -> str:
+    value = redacted_data(value)
     try:
         return json.dumps(value, indent=1, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:

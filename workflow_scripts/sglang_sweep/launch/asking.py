@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 import requests
 
-from sglang_sweep.files.redaction import REDACTED
-
 PROMPTS = (
     "The capital of France is",
     "1, 2, 3, 4, 5,",
@@ -120,15 +118,6 @@ class Asking:
 def keys_of(command: Sequence[str]) -> tuple[str, ...]:
     """The keys in a server's command line, the ordinary one first."""
     return tuple(command[place][at:] for name in KEY_FLAGS for place, at in _keys(command, name))
-
-
-def redacted_command(command: Sequence[str]) -> list[str]:
-    """The command line without its keys."""
-    shown = list(command)
-    for name in KEY_FLAGS:
-        for place, at in _keys(command, name):
-            shown[place] = shown[place][:at] + REDACTED
-    return shown
 
 
 def _keys(command: Sequence[str], name: str) -> list[tuple[int, int]]:

@@ -12,6 +12,8 @@ from contextlib import suppress
 
 import psutil
 
+from sglang_sweep.files.redaction import redacted_environment
+
 CONTROLLER_ONLY = re.compile(
     r"^(OMP|MKL|OPENBLAS|GOTO|VECLIB|NUMEXPR)_NUM_THREADS$|^VIRTUAL_ENV|^SNAKEMAKE|^PYTHON(HOME|STARTUP|PATH)$|^PS1$|^_$"
 )
@@ -29,8 +31,13 @@ MEASURED_ALIKE = {
 
 
 def ambient(environment: Mapping[str, str]) -> dict[str, str]:
-    """What of the shell's environment belongs to the launch keys, because every server inherits it."""
-    return {name: value for name, value in sorted(environment.items()) if AMBIENT.fullmatch(name)}
+    """What of the shell's environment belongs to the launch keys, because every server inherits it.
+
+    Without secrets, so that the recorded and the present shell compare.
+    """
+    return redacted_environment(
+        {name: value for name, value in environment.items() if AMBIENT.fullmatch(name)}
+    )
 
 
 def server_environment(inherited: dict[str, str], *declared: dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,6 @@ from sglang_sweep.evidence.arm import first_cause
 from sglang_sweep.evidence.cause import classify_stall
 from sglang_sweep.files import records as record
 from sglang_sweep.files.launches import LaunchRecord, ProfileRecord, sealed
-from sglang_sweep.files.records import finite
 from sglang_sweep.host.sample import quick_sample, sample_clocks
 from sglang_sweep.launch import headroom, ownership
 from sglang_sweep.launch.order import Instruments, LaunchOrder
@@ -43,7 +42,7 @@ def measure(
 def _whole(result: dict[str, Any], file: Path) -> dict[str, Any]:
     """Sealed. A record of another form than everything downstream expects is our fault, not the variant's."""
     try:
-        whole = sealed(finite(result), file.parent)
+        whole = sealed(result, file.parent)
         (ProfileRecord if "breakdown" in whole else LaunchRecord).of(whole, file)
         return whole
     except UserError as error:

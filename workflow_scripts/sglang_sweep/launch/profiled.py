@@ -6,6 +6,7 @@ from typing import Any
 
 from sglang_sweep.costs.nccl_tuning import nccl_tuning, nsys_prefix, tuning_environment
 from sglang_sweep.errors import UserError
+from sglang_sweep.evidence.artifacts import kernel_names
 from sglang_sweep.launch.measure import INSTRUMENTS, keep, own
 from sglang_sweep.launch.order import Instruments, LaunchOrder
 from sglang_sweep.launch.ownership import Say
@@ -67,6 +68,9 @@ def profile(
         )
 
     run = own(launch, output.parent, instruments, record_steps, say)
+    kernels = kernel_names([run.folder / "traces" / trace["file"] for trace in told.get("traces", [])])
+    if kernels:  # evidence then needs no trace, which may be large and is not published
+        (run.folder / "kernels.txt").write_text("\n".join(kernels) + "\n", encoding="utf-8")
     result = run.result() | {"profile": told, "breakdown": _breakdown(run.folder / "traces", told, launch)}
     tuning = nccl_tuning(output.parent) if settings["nccl_log"] else {}
     return keep(run, result | {"nccl_tuning": {str(size): choice for size, choice in tuning.items()}}, output)

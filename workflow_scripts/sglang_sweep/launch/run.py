@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
-from mmap import mmap
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.files import records as record
 from sglang_sweep.files.digest import digest, file_sha256
-from sglang_sweep.files.redaction import REDACTED, redacted_environment
+from sglang_sweep.files.redaction import redact_file, redacted_data, secrets_of
 from sglang_sweep.launch import environment, headroom, ownership
 from sglang_sweep.launch.asking import (
     KEY_FLAGS,
@@ -29,7 +28,6 @@ from sglang_sweep.launch.asking import (
     NoAnswer,
     keys_of,
     random_key,
-    redacted_command,
     run_probe,
 )
 from sglang_sweep.launch.order import Instruments, LaunchOrder
@@ -311,7 +309,7 @@ class Run:
             if answer.ok:
                 text = answer.text
                 if name.endswith(".json"):
-                    text = json.dumps(_redacted_info(answer.json()), indent=1, sort_keys=True)
+                    text = json.dumps(redacted_data(answer.json()), indent=1, sort_keys=True)
                 (self.folder / name).write_text(text, encoding="utf-8")
 
     def close(self) -> None:
@@ -327,8 +325,9 @@ class Run:
         (self.folder / "warmup.jsonl").unlink(missing_ok=True)
         if self.server.flooded:
             os.truncate(self.server.log, LOG_KEPT)
-        for log in (self.server.log, self.client.log):
-            _blank(log, self.server.asking.keys)
+        given = secrets_of({**os.environ, **self.launch.environment}, self.server.command)
+        for file in filter(Path.is_file, self.folder.iterdir()):
+            redact_file(file, given)
         self.note_clean_room("after")
 
     def result(self) -> dict[str, Any]:
@@ -360,8 +359,8 @@ class Run:
             "finished_at": record.now(),
             "stack": launch.stack,
             "host": launch.host,
-            "command": redacted_command(self.server.command),
-            "environment": redacted_environment(launch.declared_environment),
+            "command": self.server.command,
+            "environment": dict(sorted(launch.declared_environment.items())),
             "outcome": self.outcome,
             "cause": self.cause,
             "reason": self.reason,
@@ -377,6 +376,7 @@ class Run:
                     ("server_info_after", "server_info_after.json"),
                     ("metrics_before", "metrics_before.txt"),
                     ("metrics_after", "metrics_after.txt"),
+                    ("kernels", "kernels.txt"),
                 )
             },
             "probe": self.probe,
@@ -406,29 +406,8 @@ def measuring_code() -> str:
     return digest([file_sha256(file) for file in files])
 
 
-def _blank(log: Path, keys: tuple[str, ...]) -> None:
-    """SGLang logs its arguments: keys in them are overwritten, in place, so that places in the log stay."""
-    if keys and log.exists() and log.stat().st_size:
-        with log.open("r+b") as file, mmap(file.fileno(), 0) as text:
-            for key in (key.encode() for key in keys if key):
-                at = -1
-                while (at := text.find(key, at + 1)) >= 0:
-                    text[at : at + len(key)] = b"*" * len(key)
-
-
 def _hub_home(environment: dict[str, str]) -> str:
     """The client gets a home of its own, so the hub's cache must be named."""
     return environment.get("HF_HOME") or str(
         Path(environment.get("HOME", "~")).expanduser() / ".cache/huggingface"
     )
-
-
-def _redacted_info(info: dict[str, Any]) -> dict[str, Any]:
-    """/server_info with secrets out of the exposed environment and arguments."""
-    for state in info.get("internal_states") or []:
-        if isinstance(state, dict) and isinstance(state.get("env_vars"), dict):
-            state["env_vars"] = redacted_environment(state["env_vars"])
-    for name in ("api_key", "admin_api_key", "ssl_keyfile_password"):
-        if info.get(name):
-            info[name] = REDACTED
-    return info

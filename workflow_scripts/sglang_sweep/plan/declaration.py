@@ -9,6 +9,7 @@ from sglang_sweep.campaign.declared import Design
 from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files import places
 from sglang_sweep.files.digest import canonical_json, digest
+from sglang_sweep.files.redaction import redacted_environment, redacted_flags
 from sglang_sweep.host.host_class import host_identity
 from sglang_sweep.plan import schedule as plan
 from sglang_sweep.plan.sweep import Sweep
@@ -67,9 +68,9 @@ def _asked(variant: Variant, campaign: Campaign) -> dict[str, Any]:
     """What is asked of a variant, launched or only planned, with what it inherits."""
     return {
         "hypothesis": variant.hypothesis,
-        "change": _in_key_order(change_from_baseline(variant, campaign.baseline)),
-        "flags": _in_key_order(variant.flags),
-        "env": _in_key_order(variant.env),
+        "change": _in_key_order(_shown(change_from_baseline(variant, campaign.baseline))),
+        "flags": _in_key_order(redacted_flags(variant.flags)),
+        "env": _in_key_order(redacted_environment(variant.env, digest=True)),
         "stack": variant.stack,
         "model": plan.model_name(variant.model),
         "speculation": variant.speculation,
@@ -96,6 +97,10 @@ def change_from_baseline(variant: Variant, baseline: Variant) -> dict[str, Any]:
     if variant.model != baseline.model:
         change["model"] = plan.model_name(variant.model)
     return change | ({"patch": declared.patch} if declared.patch else {})
+
+
+def _shown(change: dict[str, Any]) -> dict[str, Any]:
+    return change | {part: redacted_flags(change[part]) for part in ("flags", "env") if part in change}
 
 
 def _in_key_order(value: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Joined(io.RawIOBase):
 def problems(manifest: dict, folder: Path) -> list[str]:
     """Why the bundle cannot be installed with this Python from these parts; empty when it can."""
     found = []
+    names = [part["file"] for part in manifest["parts"]]
+    for name in [*names, *manifest["groups"]]:
+        if not inside(name) or len(Path(name).parts) > 1:
+            return [f"the manifest names {name!r}: not made by this project, or damaged"]
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     if running != manifest["python"]:
         found.append(
@@ -78,9 +82,15 @@ def problems(manifest: dict, folder: Path) -> list[str]:
     return found
 
 
+def inside(name: str) -> bool:
+    """Whether a relative name stays in its folder."""
+    return bool(name) and not Path(name).is_absolute() and ".." not in Path(name).parts and "\0" not in name
+
+
 def install(manifest: dict, folder: Path, into: Path) -> dict[str, Path]:
     """Makes the environments and returns their interpreters by group."""
-    shutil.rmtree(into, ignore_errors=True)
+    if (into / MARKER).is_file():  # an earlier one, made by this script
+        shutil.rmtree(into)
     packages, interpreters = {}, {}
     for name in manifest["groups"]:
         venv.EnvBuilder(with_pip=False, symlinks=True).create(into / name)
@@ -98,9 +108,9 @@ def install(manifest: dict, folder: Path, into: Path) -> dict[str, Path]:
         for member in archive:
             group, _, rest = member.name.partition("/")
             program = rest.startswith("bin/")
-            place = into / group / rest if program else packages[group] / rest
-            if group not in packages or ".." in Path(rest).parts or not member.isfile():
+            if group not in packages or not inside(rest) or not member.isfile():
                 raise SystemExit(f"unexpected member of the archive: {member.name}")
+            place = into / group / rest if program else packages[group] / rest
             place.parent.mkdir(parents=True, exist_ok=True)
             contents = archive.extractfile(member)
             assert contents is not None  # it is a file
@@ -130,7 +140,7 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--into", type=Path, required=True, help="folder to make; an earlier one of the name goes"
+        "--into", type=Path, required=True, help="folder to make; an earlier installation there is replaced"
     )
     parser.add_argument(
         "--from", dest="source", type=Path, default=here, help="where the parts are (default: here)"
@@ -138,6 +148,9 @@ def main() -> None:
     arguments = parser.parse_args()
     manifest = json.loads((arguments.source / "manifest.json").read_text(encoding="utf-8"))
     found = problems(manifest, arguments.source)
+    into = arguments.into
+    if into.exists() and not (into / MARKER).is_file() and (not into.is_dir() or any(into.iterdir())):
+        found.append(f"{into} is there and is no earlier installation of a bundle: name a folder of its own")
     if found:
         sys.exit(f"{manifest['name']} cannot be installed here:\n  " + "\n  ".join(found))
     for name, interpreter in install(manifest, arguments.source, arguments.into).items():
