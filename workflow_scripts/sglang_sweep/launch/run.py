@@ -18,7 +18,7 @@ from sglang_sweep.campaign.keys import MEASURING_VERSION
 from sglang_sweep.errors import InfrastructureFault
 from sglang_sweep.files import records as record
 from sglang_sweep.files.digest import digest, file_sha256
-from sglang_sweep.files.redaction import redact_file, redacted_data, secrets_of
+from sglang_sweep.files.redaction import redact_file, redacted_data, redacted_environment, secrets_of
 from sglang_sweep.launch import environment, headroom, ownership
 from sglang_sweep.launch.asking import (
     KEY_FLAGS,
@@ -359,8 +359,8 @@ class Run:
             "finished_at": record.now(),
             "stack": launch.stack,
             "host": launch.host,
-            "command": self.server.command,
-            "environment": dict(sorted(launch.declared_environment.items())),
+            "command": redacted_data(self.server.command),
+            "environment": redacted_environment(launch.declared_environment),
             "outcome": self.outcome,
             "cause": self.cause,
             "reason": self.reason,
