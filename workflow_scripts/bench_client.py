@@ -18,6 +18,8 @@ import traceback
 
 def main() -> None:
     answers = os.fdopen(int(sys.argv[1]), "w", buffering=1)
+    if "--trust-remote-code" not in sys.argv[2:]:
+        _refuse_code_of_models()
     module = next(name for name in ("sglang.benchmark.serving", "sglang.bench_serving") if _importable(name))
     serving = importlib.import_module(module)
     if hasattr(serving, "get_tokenizer"):
@@ -32,6 +34,19 @@ def main() -> None:
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
+
+
+def _refuse_code_of_models() -> None:
+    """SGLang's client always lets transformers run code from the model's folder; only the campaign may say so."""
+    import transformers
+
+    for name in ("AutoTokenizer", "AutoProcessor", "AutoConfig"):
+        loader = getattr(transformers, name)
+        loader.from_pretrained = functools.partial(_without_code, loader.from_pretrained)
+
+
+def _without_code(load, *arguments, **options):  # type: ignore[no-untyped-def]
+    return load(*arguments, **{**options, "trust_remote_code": False})
 
 
 def _importable(name: str) -> bool:

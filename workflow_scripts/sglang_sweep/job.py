@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from sglang_sweep.errors import InfrastructureFault, UserError
+from sglang_sweep.files.redaction import printable
 from sglang_sweep.launch.ownership import Interrupted
 
 HOSTS = {
@@ -86,7 +87,7 @@ def logged(log: str | Path) -> Iterator[Callable[[str], None]]:
 
         def say(text: str) -> None:
             print(text)
-            print(f"  {text}", file=terminal, flush=True)
+            print(f"  {printable(text)}", file=terminal, flush=True)
 
         try:
             yield say

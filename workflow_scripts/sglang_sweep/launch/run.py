@@ -94,6 +94,7 @@ class Run:
             client_cpus,
             lambda: self.server.failed(),
             lease,
+            "--trust-remote-code" in launch.command,
         )
         self.kills_before = headroom.out_of_memory_kills()
         self.started_at, self.timeline = record.now(), dict[str, float | None](spawned=0.0)

@@ -115,6 +115,8 @@ class Client:
     processors: set[int]
     server_failed: Callable[[], bool] = lambda: False
     lease: ownership.Lease | None = None
+    trust_remote_code: bool = False
+    """Whether a model's folder may bring code that it runs: as the campaign says for the server."""
     held: ownership.Held | None = None
     _answers: int = -1
     _buffer: bytes = b""
@@ -124,7 +126,12 @@ class Client:
         read_end, write_end = os.pipe()
         with self.log.open("wb") as log:
             self.held = ownership.Held(
-                [str(self.python), str(CLIENT), str(write_end)],
+                [
+                    str(self.python),
+                    str(CLIENT),
+                    str(write_end),
+                    *["--trust-remote-code"] * self.trust_remote_code,
+                ],
                 self.environment,
                 self.lease,
                 [write_end],

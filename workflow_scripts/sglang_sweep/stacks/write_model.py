@@ -82,7 +82,7 @@ def write_converted(recipe: dict[str, Any], text: str, folder: Path) -> None:
 
     source = Path(recipe["gguf"])
     where = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(**where, trust_remote_code=False).save_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(
         **where, dtype=getattr(torch, recipe["dtype"]), quantization_config=GgufConfig(dequantize=True)
     )
