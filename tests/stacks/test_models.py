@@ -10,7 +10,7 @@ import pytest
 import yaml
 from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.files.digest import file_sha256
-from sglang_sweep.stacks.models import Model, load_model, make_model
+from sglang_sweep.stacks.models import Model, load_model, make_model, weights_gib
 from sglang_sweep.stacks.stack import Stack
 
 KEPT = Path(__file__).parents[2] / "config" / "models.yaml"
@@ -121,3 +121,11 @@ def test_the_eagle3_draft_has_the_width_and_vocabulary_of_its_target() -> None:
         assert config(draft)["target_hidden_size"] == config(target)["hidden_size"]
         assert config(draft)["draft_vocab_size"] == config(target)["vocab_size"]
         assert config(draft)["num_hidden_layers"] == 1
+
+
+def test_the_index_of_a_checkpoint_says_what_its_weights_weigh(tmp_path: Path) -> None:
+    assert weights_gib(tmp_path) is None
+    (tmp_path / "model.safetensors").write_bytes(b"0" * 1024)
+    assert weights_gib(tmp_path) == 1024 / 2**30
+    (tmp_path / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 3221225472}}')
+    assert weights_gib(tmp_path) == 3

@@ -36,7 +36,7 @@ from sglang_sweep.host.sample import quick_check
 from sglang_sweep.launch.environment import ambient, server_environment, thread_binding
 from sglang_sweep.launch.order import LaunchOrder
 from sglang_sweep.plan import schedule as plan
-from sglang_sweep.stacks.models import Model, load_model
+from sglang_sweep.stacks.models import Model, load_model, weights_gib
 from sglang_sweep.stacks.stack import Stack, load_stack
 
 ENVIRONMENT = Path("results/environment.json")
@@ -132,8 +132,17 @@ class Sweep:
             self.host,
             self.stack_facts(),
             self.campaign.all_variants,
+            weights_gib={v.name: size for v in self.campaign.all_variants if (size := self.weights_gib(v))},
             server_env=self.site.server_env,
         )
+
+    def weights_gib(self, variant: Variant) -> float | None:
+        """GiB of the weights that the variant's GPUs hold together, each data-parallel replica its own; None where
+        something else is loaded than what lies in the model's folder."""
+        if any(variant.flags.get(name) for name in ("load-format", "quantization", "cpu-offload-gb")):
+            return None
+        size = weights_gib(Path(self.model_path(variant)))
+        return size and size * gpus_needed(variant.flags) / ranks(variant.flags)
 
     def flag_table(self, stack: str) -> FlagTable:
         """Of the real parser when the stack is on this machine, else as recorded for its version."""

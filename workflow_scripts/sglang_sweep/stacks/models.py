@@ -21,6 +21,7 @@ from sglang_sweep.errors import InfrastructureFault, UserError
 from sglang_sweep.files import yaml_files
 from sglang_sweep.files.digest import digest, file_sha256
 from sglang_sweep.files.models import Declared, require
+from sglang_sweep.files.records import read_json
 from sglang_sweep.stacks.build import locked
 from sglang_sweep.stacks.stack import Stack
 
@@ -157,6 +158,14 @@ def _from_folder(folder: Path) -> Model:
         )
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return Model(folder.name, "path", digest([[path.name, *sampled(path)] for path in files]), str(folder))
+
+
+def weights_gib(folder: Path) -> float | None:
+    """GiB of a checkpoint's weights, from its index or its files; None where there are none on this machine."""
+    index = folder / "model.safetensors.index.json"
+    total = (read_json(index).get("metadata") or {}).get("total_size") if index.is_file() else None
+    size = total or sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    return size / 2**30 if size else None
 
 
 def sampled(path: Path) -> tuple[int, str]:
