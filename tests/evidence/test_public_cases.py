@@ -241,3 +241,22 @@ def test_a_log_cannot_speak_to_the_terminal(tmp_path: Path, capsys: pytest.Captu
     )
     assert main([str(file)]) == 1
     assert not {"\x1b", "\x07", "\x9b", "\x00"} & set(capsys.readouterr().out)
+
+
+def test_a_log_that_begins_while_the_server_serves_is_read_as_one_that_is_up(tmp_path: Path) -> None:
+    file = tmp_path / "server.log"
+    step = (
+        "[2026-11-30 09:00:0{} TP0] Decode batch, #running-req: 8, #token: 9000, token usage: 0.03, cuda graph: True, "
+        "gen throughput (token/s): 301.20, #queue-req: 0\n"
+    )
+    steps = "".join(map(step.format, range(5)))
+    file.write_text(steps)
+    assert explain(file)[0].outcome == "ready"
+    file.write_text(
+        steps
+        + "[rank1]:[E1130 09:35:24.1 ProcessGroupNCCL.cpp:685] [Rank 1] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=4096) ran for 600012 milliseconds before timing out.\n"
+    )
+    found = explain(file)[0]
+    assert found.cause == "collective_hang"
+    assert "while serving" in found.headline

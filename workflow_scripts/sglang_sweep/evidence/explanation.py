@@ -230,7 +230,7 @@ def _when(log: LogScan, found: Diagnosis, knowledge: Knowledge) -> str:
     ready = log.ready
     after = found.evidence and ready and found.evidence[0].number > ready.line.number
     if ready and after:
-        if found.time and ready.time and (seconds := (found.time - ready.time).total_seconds()) >= 0:
+        if found.time and ready.time and (seconds := (found.time - ready.time).total_seconds()) > 0:
             minutes = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
             return f"after {minutes} of serving"
         return "while serving"

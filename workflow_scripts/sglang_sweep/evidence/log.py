@@ -142,5 +142,11 @@ class LogScan:
 
     @property
     def ready(self) -> Mark | None:
-        """When it was up: ready to serve, or as a further node of another's server."""
+        """When it was up: ready to serve, or as a further node of another's server.
+
+        A log that begins while the server decodes (rotated, or a tail) shows it by its first decode step.
+        """
+        first = self.batches.first.get("decode_in_graph") or self.batches.first.get("decode_outside_graph")
+        if first and not self.marks:
+            return Mark("ready", "serving when the log begins", None, first, None)
         return self.mark("ready", "worker-ready")
