@@ -32,10 +32,30 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+MOST_BYTES, MOST_VALUES = 1 << 20, 100_000
+"""Of a file that a person wrote, aliases written out."""
+
+
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file. Raises UserError naming file and line when it cannot be read."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"larger than {MOST_BYTES} bytes", file=path, remedy="is it the file you meant?")
+        loaded = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
+        if _values(loaded, {}) > MOST_VALUES:
+            raise UserError(
+                f"more than {MOST_VALUES} values with its aliases written out",
+                file=path,
+                remedy="use fewer aliases",
+            )
+        return loaded
+    except (RecursionError, yaml.reader.ReaderError) as error:
+        why = (
+            "nested too deep, or an alias holds itself"
+            if isinstance(error, RecursionError)
+            else str(error.reason)
+        )
+        raise UserError(f"not readable: {why}", file=path, remedy="write it out plainly") from None
     except FileNotFoundError:
         raise UserError("there is no such file", file=path, remedy="check the name for a typo") from None
     except UnicodeDecodeError as error:
@@ -47,6 +67,20 @@ def read_yaml(path: Path) -> Any:
             file=path,
             remedy="indent with spaces, quote texts that hold ': ' or '#', give each key once",
         ) from None
+
+
+def _values(value: Any, known: dict[int, int | None]) -> int:
+    """How many values there are with aliases written out. Raises RecursionError for one that holds itself."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) in known:
+        if (count := known[id(value)]) is None:
+            raise RecursionError
+        return count
+    known[id(value)] = None
+    inner = value.values() if isinstance(value, dict) else value
+    known[id(value)] = count = 1 + sum(_values(one, known) for one in inner)
+    return count
 
 
 def _filling_defaults(base: type[Any]) -> Any:

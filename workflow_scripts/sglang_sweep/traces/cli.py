@@ -29,6 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         breakdown = analyze(arguments.files, arguments.sglang_version)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError) as error:
+        named = ", ".join(arguments.files)
+        print(
+            f"analyze-trace: {named}: damaged beyond analysis ({type(error).__name__}: {error})",
+            file=sys.stderr,
+        )
+        return 2
     except UserError as error:
         print(f"analyze-trace: {error}", file=sys.stderr)
         return 2

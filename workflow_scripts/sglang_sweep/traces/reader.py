@@ -5,9 +5,11 @@ a trace is ``python_function`` events and kernel arguments, which pass through o
 """
 
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ _DTYPE_BYTES = {"Byte": 1, "Char": 1, "Bool": 1, "Half": 2, "BFloat16": 2, "Floa
 FILE_NAME = re.compile(
     r"(?:(?P<id>.+?)-)?TP-(?P<rank>\d+)(?:-(?:DP|PP|EP)-\d+)*(?:-(?P<stage>[A-Za-z_]+))?\.trace\.json"
 )
+
+
+# Each level costs ijson a prefix as long as the levels above it: a megabyte of "[" took 10 GB.
+_TOO_DEEP = re.compile(rb'(?:[\[{]\s{0,8}(?:"[^"]{0,64}"\s{0,8}:\s{0,8})?){100}')
 
 
 class _Source:
@@ -63,6 +69,8 @@ class _Source:
             while self._unpacker.eof and (rest := self._unpacker.unused_data):
                 self._unpacker = zlib.decompressobj(31)
                 chunk += self._unpacker.decompress(rest)
+        if _TOO_DEEP.search(chunk):
+            raise ijson.JSONError("nested more than 100 deep")
         self.count += len(chunk)
         return chunk
 
@@ -75,13 +83,18 @@ def read_trace(path: str | Path) -> Trace:
     """
     path = Path(path)
     header, prefix = _header(path)
-    trace = _described(path, header)
+    try:
+        trace = _described(path, header)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        trace = _described(path, {})  # the description is of another form; the events are read anyway
     index: dict[str, int] = {}
     devices: set[int] = set()
     try:
         for event in _events(path, prefix, trace):
-            if isinstance(event, dict):
-                _keep(trace, event, index, devices)
+            # An event of another form says nothing; it is passed over.
+            with suppress(AttributeError, LookupError, TypeError, ValueError, OverflowError):
+                if isinstance(event, dict):
+                    _keep(trace, event, index, devices)
     except (ijson.JSONError, EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
         _stopped_early(trace, error)
     if not trace.events:
@@ -130,7 +143,7 @@ def _beginning(path: Path) -> str:
                 len(text) < _HEADER_BYTES and b'"traceEvents"' not in text and (chunk := source.read(1 << 16))
             ):
                 text += chunk
-        except (EOFError, zlib.error, OSError) as error:
+        except (EOFError, zlib.error, OSError, ijson.JSONError) as error:
             if not text:
                 raise UserError(
                     f"cannot be unpacked ({error})", file=path, remedy="copy or record it again"
@@ -210,7 +223,7 @@ def _keep(trace: Trace, event: dict[str, Any], index: dict[str, int], devices: s
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _lane(value: Any) -> int:
