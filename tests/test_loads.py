@@ -50,8 +50,8 @@ def test_a_good_file_has_no_fault(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda good, lines: b"", "empty"),
-        (lambda good, lines: good[: len(good) - 20], "is not JSON"),
+        (lambda good, lines: b"", "holds 0"),
+        (lambda good, lines: good[: len(good) - 20], "is no JSON"),
         (lambda good, lines: good.replace(b"{", b"{\xff", 1), "UTF-8"),
         (lambda good, lines: b'"a word"\n', ""),
         (lambda good, lines: b'{"other": 1}\n', ""),
@@ -83,7 +83,7 @@ def test_a_million_tokens_in_one_line_are_refused(tmp_path: Path, kind: str) -> 
 
 def test_a_file_of_fewer_prompts_than_asked_is_refused(tmp_path: Path) -> None:
     [(_, wrong)] = faults(tmp_path, "custom", written("custom", [TALK]))
-    assert "holds 1 and prompts asks for 2" in wrong
+    assert "holds 1 conversations, 2 are asked" in wrong
 
 
 def test_later_turns_are_not_cut_in_silence(tmp_path: Path) -> None:

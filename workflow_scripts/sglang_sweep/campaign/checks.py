@@ -90,11 +90,11 @@ def _workload_problems(workload: Workload, file: Path, key: str) -> Iterable[Use
         )
         return
     for where, wrong in loads.file_faults(workload):
-        yield UserError(
-            f"{where} {wrong}",
-            file=workload.path,
-            remedy=f"a file of {workload.dataset} is needed; config/README.md says what each kind of load holds",
-        )
+        remedy = f"a file of {workload.dataset} is needed; config/README.md says what each kind of load holds"
+        if where == "the file":
+            yield UserError(f"{workload.path} {wrong}", file=file, key=f"{key}.path", remedy=remedy)
+        else:
+            yield UserError(f"{where} {wrong}", file=str(workload.path), remedy=remedy)
 
 
 def _settings(raw: CampaignFile) -> list[tuple[str, Baseline | Change]]:

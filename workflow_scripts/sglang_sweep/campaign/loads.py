@@ -168,13 +168,9 @@ def file_faults(workload: Workload) -> Iterator[Fault]:
             yield where, str(wrong)
             return
         found += 1
-    if not found:
-        yield "the file", "is empty"
-    elif found < (workload.prompts or 0):
-        yield (
-            "the file",
-            f"holds {found} and prompts asks for {workload.prompts}: the client would send fewer",
-        )
+    if not found or found < (workload.prompts or 0):
+        what = "conversations" if kind.judge in (_conversation, _trace) else "requests"
+        yield "the file", f"holds {found} {what}, {workload.prompts} are asked"
 
 
 class Unread(str):
@@ -204,7 +200,7 @@ def _items(file: Path, kind: Kind) -> Iterator[tuple[str, Any]]:
                 try:
                     yield f"line {number}", json.loads(text)
                 except ValueError as error:
-                    yield f"line {number}", Unread(f"is not JSON: {error}")
+                    yield f"line {number}", Unread(f"is no JSON: {error}")
         return
     whole = "\n".join(texts)
     if not whole.strip():
@@ -212,7 +208,7 @@ def _items(file: Path, kind: Kind) -> Iterator[tuple[str, Any]]:
     try:
         data = json.loads(whole)
     except json.JSONDecodeError as error:
-        yield f"line {error.lineno}", Unread(f"is not JSON: {error.msg}; {_shape(kind)}")
+        yield f"line {error.lineno}", Unread(f"is no JSON: {error.msg}; {_shape(kind)}")
         return
     if kind.within:
         data = data.get(kind.within) if isinstance(data, dict) else None

@@ -1,10 +1,12 @@
 """Collects what a report shows beside the verdicts from where the other steps left it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from sglang_sweep.campaign.checks import PRIME
+from sglang_sweep.campaign.flags import ranks
 from sglang_sweep.campaign.model import Variant
 from sglang_sweep.costs.communication import read_curves
 from sglang_sweep.costs.communication_model import report as communication_report
@@ -16,6 +18,8 @@ from sglang_sweep.files.records import read_json
 from sglang_sweep.plan.predictions import predicted, reopened_dead_ends
 from sglang_sweep.plan.sweep import Sweep
 from sglang_sweep.report.record import ReportData
+from sglang_sweep.statistics import curves
+from sglang_sweep.statistics.launches import Measured, by_arm
 
 Record = dict[str, Any]
 
@@ -41,6 +45,7 @@ def report_data(
             "profiles": {name: found["decode"] for name, found in breakdowns.items() if "decode" in found},
             "explanations": explanations(sweep, verdicts, breakdowns),
             "speculation": speculation(sweep, records, breakdowns),
+            "ladders": ladders(sweep, records),
             "communication": collectives(sweep, verdicts, communication, breakdowns),
             "notes": sweep.campaign.notes or "",
             "reopened": reopened_dead_ends(sweep) or [],
@@ -101,6 +106,60 @@ def speculation(sweep: Sweep, records: Sequence[Record], breakdowns: Mapping[str
         )
     except UserError:
         return None
+
+
+def ladders(sweep: Sweep, records: Sequence[Record]) -> list[Record]:
+    """The curve of each arm on each ladder of the campaign, what it carries, and where it crosses the baseline."""
+    arms: dict[str, list[Measured]] = {}
+    for name, launches in by_arm(records).items():
+        arms.setdefault(name.partition(PRIME)[0], []).extend(launches)
+    baseline, found = sweep.campaign.baseline.name, []
+    gpus = max(1, ranks(sweep.campaign.baseline.flags))
+    for ladder in dict.fromkeys(w.ladder for w in sweep.campaign.workloads if w.ladder):
+        steps = [w for w in sweep.campaign.workloads if w.ladder == ladder]
+        by_rate = len({w.request_rate for w in steps}) > 1
+        levels = [(float((w.request_rate if by_rate else w.concurrency) or 0), w.name) for w in steps]
+        rows = [
+            row
+            for arm, launches in arms.items()
+            for load, name in levels
+            if (row := _level(arm, load, name, launches, gpus))
+        ]
+        rates = {
+            f"{row['arm']} {row['load']}": (row["per_user"], row["per_gpu"])
+            for row in rows
+            if row["per_user"] and row["per_gpu"]
+        }
+        best = curves.pareto(rates)
+        for row in rows:
+            row["best"] = f"{row['arm']} {row['load']}" in best
+        carried = []
+        for arm, launches in arms.items():
+            most = curves.capacity(launches, levels)
+            cross = None
+            if arm != baseline:
+                cross = curves.crossing(launches, arms.get(baseline, []), levels, "output_throughput")
+            if most or cross:
+                where = {"crosses": cross[0], "crosses_ci95": cross[1]} if cross else {}
+                carried.append({"arm": arm, **(asdict(most) if most else {}), **where})
+        if rows:
+            unit = "requests a second" if by_rate else "requests at once"
+            found.append({"name": ladder, "unit": unit, "levels": rows, "carried": carried})
+    return found
+
+
+def _level(arm: str, load: float, name: str, launches: Sequence[Measured], gpus: int) -> Record | None:
+    throughput = curves.level_values(launches, name, "output_throughput")
+    if not throughput:
+        return None
+    row: Record = {"arm": arm, "load": load, "launches": len(throughput), "per_user": None}
+    row["per_gpu"], row["per_gpu_ci95"] = curves.mean_of([value / gpus for value in throughput])
+    if tpot := curves.level_values(launches, name, "mean_tpot_ms"):
+        row["per_user"], row["per_user_ci95"] = curves.mean_of([1000 / value for value in tpot])
+    if ttft := curves.level_values(launches, name, "p99_ttft_ms"):
+        row["p99_ttft_ms"] = curves.mean_of(ttft)[0]
+    met = [launch.raw[(name, "attainment")] for launch in launches if (name, "attainment") in launch.raw]
+    return row | ({"attainment": sum(met) / len(met)} if met else {})
 
 
 def collectives(

@@ -512,6 +512,42 @@ class Collectives(Read):
     growth: Growth = Growth()
 
 
+class Level(Read):
+    """One level of a ladder: geometric means over launches with 95 % intervals. ``per_user`` is 1000 / mean TPOT,
+    both rates in tokens a second; ``attainment`` the share of requests within the objectives."""
+
+    arm: str
+    load: float
+    launches: int = 0
+    per_user: float | None = None
+    per_user_ci95: Interval | None = None
+    per_gpu: float | None = None
+    per_gpu_ci95: Interval | None = None
+    p99_ttft_ms: float | None = None
+    attainment: float | None = None
+    best: bool = False
+    """No other arm and level has more of both rates."""
+
+
+class Carried(Read):
+    """The load an arm carries within the objectives, and where its throughput passes the baseline's."""
+
+    arm: str
+    value: float | None = None
+    ci95: Interval | None = None
+    bound: str = ""
+    launches: int = 0
+    crosses: float | None = None
+    crosses_ci95: Interval | None = None
+
+
+class Ladder(Read):
+    name: str
+    unit: str = ""
+    levels: list[Level] = []
+    carried: list[Carried] = []
+
+
 class ReportData(Record):
     """report.json: what the report shows beside the verdicts. A part that was not made is absent.
 
@@ -527,6 +563,7 @@ class ReportData(Record):
     explanations: dict[str, Explanation] = Field(default_factory=dict)
     speculation: Economics | None = None
     communication: Collectives | None = None
+    ladders: list[Ladder] = Field(default_factory=list)
     reopened: list[Reopened] = Field(default_factory=list)
     predictions: list[Prediction] = Field(default_factory=list)
     notes: str = ""

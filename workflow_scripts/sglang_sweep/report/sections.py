@@ -35,7 +35,7 @@ from sglang_sweep.report.numbers import (
     significant,
     threshold,
 )
-from sglang_sweep.report.record import Breakdown, Economics, Step
+from sglang_sweep.report.record import Breakdown, Carried, Economics, Interval, Step
 from sglang_sweep.report.words import label_of, load_words
 
 Pictures = Mapping[str, Figure]
@@ -200,6 +200,65 @@ _TERMS = (
     ("overhead_ms", "the rest of the cycle (its wall time less the GPU time above)"),
     ("cycle_ms", "one cycle, wall time"),
 )
+
+
+def _ladders(campaign: Campaign, pictures: Pictures) -> list[Block]:
+    blocks: list[Block] = []
+    for ladder in campaign.beside.ladders:
+        rows = [
+            Row(
+                [
+                    step.arm,
+                    f"{step.load:g}",
+                    _with_interval(step.per_user, step.per_user_ci95),
+                    [_with_interval(step.per_gpu, step.per_gpu_ci95), " *" if step.best else ""],
+                    quantity(step.p99_ttft_ms, "ms"),
+                    percent(step.attainment) if step.attainment is not None else MISSING,
+                    str(step.launches),
+                ]
+            )
+            for step in ladder.levels
+        ]
+        head = [
+            "variant",
+            ladder.unit,
+            "tok/s a user",
+            "tok/s a GPU",
+            "p99 TTFT",
+            "within objectives",
+            "launches",
+        ]
+        caption = f"{ladder.name}: * no other row has more tokens a second both for a user and for a GPU"
+        blocks.append(Table(caption, head, rows, right=(1, 2, 3, 4, 5, 6)))
+        said = [_carried(row, ladder.unit) for row in ladder.carried]
+        blocks.append(Items([f"{arm}: {words}." for arm, words in said]))
+    return blocks
+
+
+def _carried(row: Carried, unit: str) -> tuple[str, str]:
+    parts = []
+    if row.value is not None:
+        bound = {
+            "at least": "at least ",
+            "below": "fewer than ",
+            "mixed": "in some launches outside the ladder, about ",
+        }
+        interval = "" if row.bound else " (one launch, no interval)" if row.ci95 is None else ""
+        most = f"{bound.get(row.bound, '')}{_with_interval(row.value, row.ci95)}"
+        parts.append(f"carries {most} {unit} within the objectives{interval}")
+    if row.crosses is not None:
+        sure = "" if row.crosses_ci95 else ", with too few blocks or too flat a curve for an interval"
+        crossed = _with_interval(row.crosses, row.crosses_ci95)
+        parts.append(f"its throughput crosses the baseline's at {crossed} {unit}{sure}")
+    return row.arm, "; ".join(parts)
+
+
+def _with_interval(value: float | None, interval: Interval | None) -> str:
+    if value is None:
+        return MISSING
+    if interval is None or None in interval:
+        return significant(value)
+    return f"{significant(value)} [{', '.join(significant(end) for end in interval if end is not None)}]"
 
 
 def _speculation(campaign: Campaign, pictures: Pictures) -> list[Block]:
@@ -420,6 +479,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Campaign, Pictures], list[Block]]], ..
     ("Loads and baseline", "asked", _asked),
     ("Noise of this session", "noise", _noise),
     ("Pictures", "pictures", _figures),
+    ("What load it carries", "ladders", _ladders),
     ("Where the time goes", "profiles", _profiles),
     ("When speculation pays", "speculation", _speculation),
     ("What collectives cost", "communication", _communication),
