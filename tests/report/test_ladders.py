@@ -45,5 +45,5 @@ def test_a_ladder_is_told_with_capacity_and_crossing() -> None:
     assert [row.cells[:2] for row in table.rows[:4]] == [["baseline", load] for load in "1248"]
     base, other = map(str, said.items)
     assert base.startswith("baseline: carries 4.20 [") and "requests at once within the objectives" in base
-    assert "crosses the baseline's at 2.8" in other
+    assert "crosses the baseline's at 3.04 [" in other
     assert {row.load for row in data.ladders[0].levels if row.best} == {1, 2, 4, 8}
