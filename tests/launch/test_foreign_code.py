@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sglang_sweep.campaign.flags import client_flag_problems
+
 CLIENT = Path(__file__).parents[2] / "workflow_scripts" / "bench_client.py"
 
 TRANSFORMERS = """
@@ -29,3 +31,10 @@ def test_every_loader_that_sglangs_client_trusts_is_told_not_to(tmp_path: Path) 
         [sys.executable, "-c", program], env=paths, capture_output=True, text=True, check=True
     )
     assert done.stdout == "['AutoTokenizer m False', 'AutoProcessor m False', 'AutoConfig m False']\n"
+
+
+def test_a_campaign_does_not_send_the_load_client_elsewhere() -> None:
+    wrong = client_flag_problems(
+        {"base-url": "http://other", "output-file": "/x"}, Path("c.yaml"), "w.bench_flags"
+    )
+    assert [error.key for error in wrong] == ["w.bench_flags.base-url", "w.bench_flags.output-file"]

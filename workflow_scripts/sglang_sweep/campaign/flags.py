@@ -220,9 +220,19 @@ def variable_problems(env: Mapping[str, Any], file: str | Path, key: str) -> lis
 
 
 def client_flag_problems(flags: Mapping[str, Any], file: Path, key: str) -> list[UserError]:
-    """One error for each flag that SGLang's load client does not have."""
+    """One error for each flag that SGLang's load client does not have, or that is ours to set."""
     known = frozenset(lines_of(TABLES / "client.txt"))
-    return [
+    ours = [
+        UserError(
+            f"--{name} is not a campaign's: our client asks our server, and writes where its record is",
+            file=file,
+            key=f"{key}.{name}",
+            remedy="remove it",
+        )
+        for name in flags
+        if name in ("base-url", "host", "port", "output-file", "backend", "model", "tokenizer")
+    ]
+    return ours + [
         UserError(
             f"SGLang's load client has no flag --{name}",
             file=file,
