@@ -123,3 +123,11 @@ def test_the_key_holds_what_the_file_holds(tmp_path: Path) -> None:
     file.write_text("two")
     assert _asked(load)["path"] != before["path"]
     assert not {"turns", "ladder", "first_turn_only"} & set(before)
+
+
+def test_objectives_by_percentile_enter_a_key_as_written_and_without_a_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    load = next(w for w in load_campaign("h200-8b").workloads if w.ladder)
+    assert _asked(load)["slo"] == {"ttft_ms": {"p99": 500}, "tpot_ms": {"p99": 20}}
+    assert not recwarn.list

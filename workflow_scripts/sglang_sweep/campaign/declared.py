@@ -6,7 +6,14 @@ Editors complete from them (config/schemas/), config/README.md lists them, and n
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from sglang_sweep.files.models import Declared, Items, Number, Positive
@@ -192,9 +199,12 @@ class Workload(Declared):
     """Tokens shared by the prompts of a group."""
     seed: Annotated[int, Field(ge=0)] = 1
     """Window w uses seed + w in every arm."""
-    slo: dict[
-        Literal["ttft_ms", "tpot_ms", "e2e_ms"],
-        Positive | dict[Literal["p50", "p90", "p95", "p99"], Positive],
+    slo: Annotated[
+        dict[
+            Literal["ttft_ms", "tpot_ms", "e2e_ms"],
+            Positive | dict[Literal["p50", "p90", "p95", "p99"], Positive],
+        ],
+        PlainSerializer(lambda slo: slo),  # as written: a union of numbers warns of whole ones
     ] = {}
     """Service-level objectives `ttft_ms`, `tpot_ms`, `e2e_ms`: a limit, which is one for p99, or limits by percentile
     ({p95: 500}). goodput counts the requests that meet all of them, attainment is their share, and slo_margin the least
