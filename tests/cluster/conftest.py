@@ -82,6 +82,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             pytest.fail(f"SLURM did not start: {(folder / 'ctld.log').read_text()[-2000:]}")
         yield
     finally:
+        subprocess.run(["scancel", "--user", "root"], check=False)
+        time.sleep(1)
         for process in reversed(running):
             process.terminate()
         for process in running:

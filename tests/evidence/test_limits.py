@@ -72,6 +72,7 @@ def predicted(
             "DEAD_END",
             "invalid_configuration",
         ),
+        ("0.5.16", H200, {"attention-backend": "trtllm_mha"}, {}, "DEAD_END", "unsupported_hardware"),
         ("0.5.23", RTX, {}, {"NCCL_ALGO": "Tree"}, "DEAD_END", "collective_error"),
         ("0.5.20", RTX, {}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}, "NO_OP", None),
         ("0.5.23", RTX, {"enable-symm-mem": True}, {"SGLANG_ENABLE_PCIE_IPC_ALLREDUCE": "1"}, "NO_OP", None),
@@ -140,6 +141,7 @@ BY_ID: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = {
     "nccl-env-single-rank": ("0.5.23", H200, {"tp-size": 1}, {"NCCL_PROTO": "LL"}),
     "cpu-ranks": ("0.5.23", CPU, {}, {}),
     "cpu-speculation": ("0.5.23", CPU, {"tp-size": 1, "speculative-algorithm": "EAGLE"}, {}),
+    "trtllm-mha-needs-sm100": ("0.5.16", H200, {"attention-backend": "trtllm_mha"}, {}),
     "fp8-kv-trtllm": ("0.5.23", RTX, {"kv-cache-dtype": "fp8_e4m3", "attention-backend": "trtllm_mha"}, {}),
     "short-channels": ("0.5.23", RTX, {}, {"NCCL_MAX_NCHANNELS": "2"}),
 }
