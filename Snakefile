@@ -55,8 +55,6 @@ localrules:
     ready,
     evidence,
     verdict,
-    figures,
-    tables,
     gather,
     documents,
     compare_stacks,

@@ -77,7 +77,8 @@ def test_a_clean_change_is_engaged_and_unconfounded(tmp_path: Path) -> None:
 
 def test_proof_may_come_from_a_profile_launch(tmp_path: Path) -> None:
     ours = [launched(tmp_path / "v", "custom-allreduce")]
-    profile = launched(tmp_path / "p", "nccl-tree").rename(tmp_path / "p" / "profile.json")
+    recorded = launched(tmp_path / "p", "nccl-tree", profile={}, breakdown={})
+    profile = recorded.rename(tmp_path / "p" / "profile.json")
     theirs = [launched(tmp_path / "b", "nccl")]
     found = assess_arm(variant({"env": {"NCCL_ALGO": "allreduce:tree"}}), ours, theirs, profile)
     part = found["engagement"]["features"][0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,10 @@ def at_example(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def document(published: Campaign, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Document]:
+def document(published: Campaign, tmp_path_factory: pytest.TempPathFactory) -> Document:
     """Its report, drawn once."""
-    here = Path.cwd()
-    os.chdir(EXAMPLE)
-    yield explained(report_of(published, draw(published, tmp_path_factory.mktemp("drawn"), None)))
-    os.chdir(here)
+    with chdir(EXAMPLE):
+        return explained(report_of(published, draw(published, tmp_path_factory.mktemp("drawn"), None)))
 
 
 def changed(campaign: Campaign, **variants: dict[str, Any] | None) -> Campaign:

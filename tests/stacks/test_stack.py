@@ -83,7 +83,7 @@ def test_an_unknown_stack_is_reported_with_the_ones_there_are(envs: Path) -> Non
 
 def test_a_missing_lock_says_how_to_make_it(envs: Path) -> None:
     (envs / "small" / "requirements.lock").unlink()
-    with pytest.raises(UserError, match=r"sglang_sweep\.stacks\.lock"):
+    with pytest.raises(UserError, match="python -m sglang_sweep lock"):
         load_stack(envs, "small")
 
 

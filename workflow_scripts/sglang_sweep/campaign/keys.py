@@ -9,7 +9,7 @@ from sglang_sweep.campaign.model import Campaign, Variant
 from sglang_sweep.files.digest import digest
 from sglang_sweep.files.redaction import redacted_environment, redacted_flags
 
-MEASURING_VERSION = 2
+MEASURING_VERSION = 3
 """Raised by hand when the way of measuring changes, so that a comment does not cost GPU hours."""
 
 

@@ -293,7 +293,7 @@ class Run:
         except BadAnswer as error:
             raise VariantFailed(f"bad answers under load: {error}", "bad_answers") from None
         except requests.RequestException as error:
-            raise VariantFailed(f"no answers under load: {error}", "client_hang") from None
+            raise self._server_failure(f"no answers under load: {error}", alive="client_hang") from None
 
     def _server_failure(self, reason: str, alive: str = "infrastructure") -> VariantFailed:
         """A dead server speaks through its log; a live one failed in the way ``alive`` says."""
@@ -325,10 +325,14 @@ class Run:
         shutil.rmtree(self.client_home, ignore_errors=True)
         (self.folder / "warmup.jsonl").unlink(missing_ok=True)
         if self.server.flooded:
-            os.truncate(self.server.log, LOG_KEPT)
+            os.truncate(
+                self.server.log, 2 * LOG_KEPT
+            )  # a secret that the last cut divides is blanked by then
         given = secrets_of({**os.environ, **self.launch.environment}, self.server.command)
         for file in filter(Path.is_file, self.folder.iterdir()):
             redact_file(file, given)
+        if self.server.flooded:
+            os.truncate(self.server.log, min(LOG_KEPT, self.server.log.stat().st_size))
         self.note_clean_room("after")
 
     def result(self) -> dict[str, Any]:
