@@ -163,6 +163,7 @@ IMPLIED: dict[str, tuple[str, Any, tuple[str, ...]]] = {
         ("max_total_num_tokens", "memory_usage.token_capacity"),
     ),
     "spec-overlap": ("speculative-algorithm", "EAGLE3", ("disable_overlap_schedule",)),
+    "quantised-draft": ("quantization", "fp8", ("speculative_draft_model_quantization",)),
     "graph-max-bs": (
         "cuda-graph-max-bs-decode",
         128,

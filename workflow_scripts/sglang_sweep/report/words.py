@@ -156,7 +156,8 @@ def reason(
         )
         if variant.fresh_blocks:
             more = f"; a new campaign of about {count(variant.fresh_blocks, 'block')} would settle it"
-        return f"{why[:1].upper()}{why[1:]}{more}{but}."
+        shown = f"; shown elsewhere: {elsewhere}" if elsewhere else ""
+        return f"{why[:1].upper()}{why[1:]}{more}{shown}."
     if verdict == "DEAD_END":
         return _dead_end(variant, prediction)
     if verdict == "NO_OP":
