@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from clone import Clone
-from sglang_sweep.files import yaml_files
+from sglang_sweep.files.launches import LaunchRecord
 from sglang_sweep.launch.server import listeners
 from sglang_sweep.verdict.records import Verdicts
 
@@ -64,9 +64,9 @@ def test_launches_never_overlap_and_follow_the_plan(measured_once: Clone) -> Non
     assert_nothing_is_left(measured_once, records)
 
 
-def test_every_record_is_as_its_schema_says(measured_once: Clone) -> None:
+def test_every_record_is_as_its_model_says(measured_once: Clone) -> None:
     for place, record in measured_once.records().items():
-        yaml_files.check(record, "launch", str(place))
+        LaunchRecord.of(record, Path(str(place)))
         assert "hush" not in json.dumps(record)
     Verdicts.of(measured_once.verdicts(), Path("verdicts.json"))
 
@@ -151,6 +151,6 @@ def test_a_confirmed_dead_end_is_not_launched_again_and_ends_an_adaptive_campaig
     }
     assert [outcomes["tp2", block] for block in (1, 2)] == ["failed", "failed"]
     for place, record in project.records("small").items():
-        yaml_files.check(record, "launch", str(place))
+        LaunchRecord.of(record, Path(str(place)))
     rows = {row["name"]: row["verdict"] for row in project.verdicts("small")["variants"]}
     assert rows["tp2"] == "DEAD_END"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from clone import Clone
 from sglang_sweep.files import yaml_files
+from sglang_sweep.files.launches import LaunchRecord
 from sglang_sweep.launch.asking import NEW_TOKENS
 from sglang_sweep.launch.server import listeners
 from sglang_sweep.verdict.records import Verdicts
@@ -46,7 +47,7 @@ def test_the_records_hold_what_was_launched_and_measured(served: Clone) -> None:
     records = served.records()
     assert len(records) == 8
     for place, record in records.items():
-        yaml_files.check(record, "launch", str(place))
+        LaunchRecord.of(record, Path(str(place)))
         completed = place[0] != "tp2"
         assert record["outcome"] == ("completed" if completed else "failed"), place
         if completed:

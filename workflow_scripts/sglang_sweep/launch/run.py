@@ -324,14 +324,13 @@ class Run:
         self.timeline["stop_s"] = round(time.monotonic() - began, 2)
         shutil.rmtree(self.client_home, ignore_errors=True)
         (self.folder / "warmup.jsonl").unlink(missing_ok=True)
-        if self.server.flooded:
-            os.truncate(
-                self.server.log, 2 * LOG_KEPT
-            )  # a secret that the last cut divides is blanked by then
+        flooded = self.server.flooded
+        if flooded:  # a secret that the last cut divides is blanked before it
+            os.truncate(self.server.log, 2 * LOG_KEPT)
         given = secrets_of({**os.environ, **self.launch.environment}, self.server.command)
         for file in filter(Path.is_file, self.folder.iterdir()):
             redact_file(file, given)
-        if self.server.flooded:
+        if flooded:
             os.truncate(self.server.log, min(LOG_KEPT, self.server.log.stat().st_size))
         self.note_clean_room("after")
 
