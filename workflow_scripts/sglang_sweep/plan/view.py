@@ -19,7 +19,7 @@ def why_missing(arm: Arm, results: Path) -> str:
     launches = [
         path for top in ("", "*/") for path in results.glob(f"{top}launches/{arm.name}-*/block-*/launch.json")
     ]
-    of_this_name = [path for path in launches if path.parents[2].name.rpartition("-")[0] == arm.name]
+    of_this_name = [path for path in launches if path.parents[1].name.rpartition("-")[0] == arm.name]
     for path in sorted(of_this_name, key=lambda path: path.stat().st_mtime, reverse=True):
         earlier = read_launch(path)
         if earlier.key == arm.key:
