@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sglang_sweep.evidence.explain import DEGRADED, main
+from sglang_sweep.evidence.explain import DEGRADED, POLL_S, main
 from sglang_sweep.evidence.explanation import Explanation, explain
 
 from .conftest import RECORDINGS, cases, folder_of
@@ -260,3 +260,25 @@ def test_a_log_that_begins_while_the_server_serves_is_read_as_one_that_is_up(tmp
     found = explain(file)[0]
     assert found.cause == "collective_hang"
     assert "while serving" in found.headline
+
+
+def test_following_a_log_says_each_change_of_state_and_ends_with_the_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = gzip.decompress((PUBLIC / "P2b-same-on-tp0" / "server.log.gz").read_bytes()).splitlines(
+        keepends=True
+    )
+    file = tmp_path / "server.log"
+    pieces = [lines[:5], lines[5:25], lines[25:]]
+
+    def server_goes_on(seconds: float) -> None:
+        if pieces and seconds == POLL_S:
+            with file.open("ab") as log:
+                log.writelines(pieces.pop(0))
+
+    monkeypatch.setattr("sglang_sweep.evidence.explain.time.sleep", server_goes_on)
+    assert main(["--follow", str(file)]) == 1
+    heads = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("HUNG", "READY", "FAILED"))
+    ]
+    assert [head.split()[0].rstrip(":") for head in heads] == ["HUNG", "READY", "FAILED"]
