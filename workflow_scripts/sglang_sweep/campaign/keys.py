@@ -12,8 +12,8 @@ from sglang_sweep.files.redaction import redacted_environment, redacted_flags
 MEASURING_VERSION = 2
 """Raised by hand when the way of measuring changes, so that a comment does not cost GPU hours.
 
-Still 2: servers run below a keeper and want a key since 0.2, and their windows are timed as before. What is measured anew
-is compared within its own blocks, never with older launches."""
+Still 2: servers run below a keeper and want a key since 0.2, and their windows are timed as before. What is
+measured anew is compared within its own blocks, never with older launches."""
 
 
 def launch_identity(
