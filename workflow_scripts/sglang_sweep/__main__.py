@@ -12,6 +12,7 @@ COMMANDS = {
     "explain-log": ("evidence.explain", "what happened to this SGLang server?"),
     "analyze-trace": ("traces.cli", "where does a step's time go?"),
     "verify": ("files.launches", "are the records as they were measured?"),
+    "check": ("report.check", "pass or fail a measured campaign, for CI"),
     "publish": ("publish", "a campaign's report and what it rests on, in one folder"),
     "lock": ("stacks.lock", "make the lock files of stacks anew"),
     "bundle": ("stacks.bundle", "pack what a host without network needs"),
